@@ -210,8 +210,8 @@ def with_grants(catalog: Catalog, project: ProjectSettings | None) -> tuple[Cata
 
 
 def _with_old_rows(grant: Grant, id_: str, database: str | None) -> Grant:
-    """The grant with its condition on these rows asked of changed rows as they were, too; where a database cannot ask that, nobody of the
-    role sees how they were. Raises B8020 where it cannot ask the condition at all.
+    """Return the grant with its condition on these rows also applied to the old values of changed rows; if a database
+    cannot evaluate that, the role does not see old values. Raises B8020 if it cannot evaluate the condition at all.
     """
     from belvedere.lang.endpoints.grants import of_both_rows, without_old  # few scripts need it
     from belvedere.store.read.statements import check_row_condition
@@ -244,7 +244,9 @@ def _is_shown(relationship: Relationship, catalog: Catalog) -> bool:
 
 
 def refused_streams(catalog: Catalog) -> tuple[Diagnostic, ...]:
-    """What only the pipeline of a script with SELECT STREAM can tell: that a view cannot be streamed (B5014)."""
+    """Return the errors of SELECT STREAM that only the pipeline of a script can find: a view that cannot be streamed
+    (B5014).
+    """
     if not any(isinstance(node, InOrder) for view in catalog.views.values() for node in view.plan.walk()):
         return ()
     from belvedere.pipeline.choose import maintain  # loaded by the few scripts that stream

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 VARIANT = pa.string_view()
-"""The stand-in for Spark's VARIANT, a value of any type: only within the expressions of a row."""
+"""Placeholder for Spark's VARIANT, a value of any type: only within the expressions of a row."""
 MONTHS = pa.duration("s")
 """Spark's INTERVAL YEAR TO MONTH: a number of months. `duration("us")` is the day-time interval; no other type has seconds."""
 PACKED = pa.large_list(pa.field("packed", pa.float64(), nullable=False))
@@ -31,7 +31,7 @@ HISTORY = "$history"
 SINCE_EPOCH, UNTIL_EPOCH, SINCE_TIME, UNTIL_TIME = "_since_epoch", "_until_epoch", "_since_time", "_until_time"
 """When a version came and when it went: epochs and their clocks; `until` is NULL while it holds."""
 OWN_TABLES = "_belvedere_"
-"""What the names of the store's own tables begin with, and those of no relation."""
+"""Prefix of the names of the store's own tables, which no relation may use."""
 KEY_MARK = b"primary_key"
 """In the metadata of a source's column: it is of the table's key."""
 KEY = "_key"
@@ -59,7 +59,7 @@ def has_map(type_: pa.DataType) -> bool:
 
 
 class Named(Protocol):
-    """What has a name."""
+    """An object with a name."""
 
     @property
     def name(self) -> str: ...

@@ -23,7 +23,7 @@ from rich.table import Table
 ROOT = Path(__file__).parents[1]
 RESULTS = Path("bench", "results")
 Figures = dict[tuple[str, str], list[float]]
-"""What was measured, and the name of the figure -> one value for each turn."""
+"""Measured values: the figure's name -> one value for each turn."""
 
 
 def run(tree: Path, module: str, arguments: Sequence[str]) -> list[dict[str, Any]]:

@@ -1,11 +1,12 @@
-"""`python -m bench.api [URL]`: what requests to the API cost, as a table. Without a URL: a temporary SQLite file.
+"""`python -m bench.api [URL]`: costs of requests to the API, as a table. Without a URL: a temporary SQLite file.
 
-A point request reads one row by its key; a nested one a group with its machines and the last 24 of its 48 hours, in one statement. Every
-request has other variables. The client costs processor time, too: that of the server and its database per request says what they could do
-on machines of their own.
+A point request reads one row by its key; a nested one a group with its machines and the last 24 of its 48 hours, in one
+statement. Every request has other variables. The client costs processor time, too: the time of the server and its
+database per request shows the capacity on separate machines.
 
-`--postgraphile [FOLDER]` starts a Postgres and compares with PostGraphile 5 on it, in turns: Belvedere on the same Postgres, and on SQLite.
-It needs npm, which installs PostGraphile into the folder where it is not there. `--epochs` tells latencies while epochs are written.
+`--postgraphile [FOLDER]` starts a Postgres and compares with PostGraphile 5 on it, in turns: Belvedere on the same
+Postgres, and on SQLite. It needs npm, which installs PostGraphile into the folder if it is missing. `--epochs` measures
+latencies while epochs are written.
 """
 
 from __future__ import annotations

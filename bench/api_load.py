@@ -1,6 +1,7 @@
-"""Load for servers that answer GraphQL: who is asked, what is measured, and a client that costs less than what it asks.
+"""Load for GraphQL servers: targets, measurements, and a client that costs less than its requests.
 
-In: a `Target`, so many connections and seconds. Out: `Measured`. Each request has other variables. It starts no server.
+In: a `Target`, numbers of connections and seconds. Out: `Measured`. Each request has other variables. It starts no
+server.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Measured:
 
 
 def processor_seconds(processes: Sequence[int]) -> float:
-    """What these processes have used so far (Linux)."""
+    """Return the processor seconds of these processes so far (Linux)."""
     total = 0.0
     for process in processes:
         fields = _reported(process, "stat").rpartition(")")[2].split()
@@ -65,7 +66,7 @@ def children(process: int) -> list[int]:
 
 
 def _reported(process: int, file: str) -> str:
-    """What the system tells of a process; nothing of one that has ended, as those do in which a database tidies up."""
+    """Return the system's figures of a process; empty for one that has ended, such as a database's background worker."""
     try:
         return Path(f"/proc/{process}/{file}").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -162,7 +163,7 @@ def measure(target: Target, kind: str, connections: int, seconds: float, most: i
 def in_turns(
     targets: Sequence[Target], kind: str, connections: int, seconds: float, most: int, rounds: int
 ) -> dict[str, Measured]:
-    """Each target's medians over so many rounds, in which the targets take turns."""
+    """Return each target's medians over `rounds` rounds, in which the targets take turns."""
     found: dict[str, list[Measured]] = {t.name: [] for t in targets}
     for number in range(rounds):
         for target in targets if number % 2 == 0 else reversed(targets):

@@ -115,7 +115,7 @@ def messages(count: int, rounds: int) -> list[tuple[str, float, float]]:
 
 
 def _fields(class_: Any) -> Callable[[bytes], Any]:
-    """What a program does that reads a message's fields."""
+    """Return the function of a program that reads a message's fields."""
 
     def read(value: bytes) -> Any:
         message = class_.FromString(value)

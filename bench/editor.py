@@ -1,8 +1,9 @@
-"""`python -m bench.editor SCRIPT`: milliseconds from a key to the answers of an editor, over edits of a script at random places.
+"""`python -m bench.editor SCRIPT`: milliseconds from a key to an editor's answers, over edits of a script at random
+positions.
 
-At each place some characters are typed, one after another, and taken out again. After each the names there are completed, the script is
-compiled for its diagnostics, and the name there is shown. The aim: all below 100 ms on the largest example. Processor time is told beside
-what a clock says, since a busy machine makes people wait longer for the same work.
+At each position some characters are typed, one after another, and removed again. After each the names are completed,
+the script is compiled for its diagnostics, and the name is shown. The aim: all below 100 ms on the largest example.
+Processor time is reported next to elapsed time, because on a busy machine the same work takes longer.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def measure(path: Path, places: int, seed: int) -> dict[str, Times]:
         document.change(text)
         found["completion"].append(_milliseconds(lambda at=at: complete(document, at)))  # type: ignore[misc]
         found["diagnostics"].append(_milliseconds(lambda: diagnostics(document)))
-        explained(document)  # as the server does once diagnostics are told
+        explained(document)  # as the server does once diagnostics are published
         collect()
         found["hover"].append(_milliseconds(lambda at=at: hover(document, at)))  # type: ignore[misc]
     return found

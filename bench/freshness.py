@@ -1,9 +1,10 @@
-"""`python -m bench.freshness [URL]`: a sensor service on Belvedere, views of Postgres, refreshed ones, and batches of Spark.
+"""`python -m bench.freshness [URL]`: a sensor service on Belvedere, Postgres views, refreshed ones, and Spark batches.
 
-URL: a database of Postgres; without one a server is started. Each system takes in 1,000 readings a round and shows them in two views: per
-sensor, and per machine by a join. Measured by the clock, in one process that asks one request at a time: the seconds until new readings
-show, and the milliseconds of a request for one sensor and of one for all machines. At three sizes of the history. Plain views compute
-at each request; materialized ones are refreshed each round; Spark computes both views anew from Parquet files and replaces tables.
+URL: a Postgres database; without one a server is started. Each system receives 1,000 readings per round and shows them
+in two views: per sensor, and per machine by a join. Measured by the clock, in one process with one request at a time:
+the seconds until new readings are visible, and the milliseconds of a request for one sensor and for all machines. At
+three sizes of the history. Plain views compute at each request; materialized ones are refreshed each round; Spark
+recomputes both views from Parquet files and replaces tables.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def refreshed_views(url: str, spark: Any) -> Any:
 
 @contextmanager
 def batches_of_spark(url: str, spark: Any) -> Iterator[System]:
-    """Spark computes both views anew, and they replace tables of the database."""
+    """Recompute both views with Spark, and replace tables of the database."""
     with tables_of_postgres(url) as cursor, TemporaryDirectory() as folder:
         cursor.execute("CREATE TABLE tops (sensor INT PRIMARY KEY, top INT, n BIGINT)")
         cursor.execute("CREATE TABLE machines (machine INT, top INT, n BIGINT)")

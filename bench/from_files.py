@@ -132,7 +132,7 @@ def _arrive(folder: Path, names: Sequence[str], files: Mapping[str, Path]) -> No
 
 
 def _wait(log: Path, epochs: int, run: subprocess.Popen[bytes]) -> None:
-    """Until so many epochs are committed."""
+    """Wait until `epochs` epochs are committed."""
     until = time.monotonic() + PATIENCE
     while log.read_text().count('"event": "epoch"') < epochs:
         if run.poll() is not None or time.monotonic() > until:

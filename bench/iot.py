@@ -1,8 +1,9 @@
-"""The sensor example at several sizes of epoch, beside Spark in batch and DuckDB over the same rows.
+"""The sensor example at several sizes of epoch, next to Spark in batch and DuckDB over the same rows.
 
-In: rows per epoch. Out: a table on stdout and `bench/results/iot.json`. Measured are whole epochs of the engine: look-ups,
-Spark, writes, commit. Rows are made before the clock starts; reading files and serving are not part of it. "Spark batch" and
-"DuckDB" compute all views of the script anew over all rows so far: what it takes to be as fresh without keeping anything.
+In: rows per epoch. Out: a table on stdout and `bench/results/iot.json`. It measures whole epochs of the engine:
+look-ups, Spark, writes, commit. Rows are created before the clock starts; reading files and serving are not included.
+"Spark batch" and "DuckDB" recompute all views of the script over all rows so far: the cost of the same freshness
+without state.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def _input_id(bench: Workbench, name: str) -> str:
 
 
 def _spark_batch(bench: Workbench, folder: Path, rows: pa.Table, placed: pa.Table, readings: str, placements: str) -> float:
-    """Seconds for Spark to compute all views anew from Parquet files, the second time."""
+    """Return the seconds of Spark to recompute all views from Parquet files, the second time."""
     from belvedere.engine.ingest import stamp
     from belvedere.engine.sql.plan_sql import CLOCK_COLUMN, render
     from belvedere.spark.batch import full_plan
@@ -154,7 +155,7 @@ def _spark_batch(bench: Workbench, folder: Path, rows: pa.Table, placed: pa.Tabl
 
 
 def _duckdb_batch(rows: pa.Table, placed: pa.Table, clock: datetime) -> float:
-    """Seconds for DuckDB to compute all views anew from its own tables in memory, the second time."""
+    """Return the seconds of DuckDB to recompute all views from its own tables in memory, the second time."""
     text = (EXAMPLE / "duckdb.sql").read_text()
     queries = re.split(r"^-- view: \w+\n", text, flags=re.MULTILINE)[1:]
     connection: Any = duckdb.connect()

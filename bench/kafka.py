@@ -59,7 +59,7 @@ def message(number: int) -> bytes:
 
 
 def fill(address: str, topic: str, messages: int, partitions: int) -> None:
-    """A topic with so many messages."""
+    """Fill a topic with `messages` messages."""
     admin = AdminClient({"bootstrap.servers": address})
     for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
         future.result()

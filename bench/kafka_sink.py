@@ -25,7 +25,7 @@ TABLE = "CREATE TABLE Machine (id INT NOT NULL, temp DOUBLE, PRIMARY KEY (id));"
 
 
 def script(exports: int) -> str:
-    """So many views with all rows of a table, and their exports."""
+    """Return a script with `exports` views over all rows of a table, and their exports."""
     views = (f"V{n} := SELECT id, temp + {n} AS temp FROM Machine;\nEXPORT V{n} TO bus.V{n};" for n in range(exports))
     return "\n".join((TABLE, *views))
 

@@ -43,7 +43,7 @@ CREATE SUBSCRIPTION Seen ON ADD AS SELECT epoch FROM T WHERE k = 0;
 OfK(k INT) := SUBSCRIBE SELECT epoch FROM T WHERE k = :k;
 """
 KINDS = 10
-"""So many questions that some subscribers share."""
+"""Number of questions that some subscribers share."""
 ROWS = 1_000
 EVENTS, STORED = ("Seen", "OfK"), ("Latest", "Seen", "OfK")
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -76,7 +76,7 @@ class Writer:
         self.epoch += 1
 
     def commit_all(self, epochs: int, pause: float) -> None:
-        """So many epochs."""
+        """Commit `epochs` epochs."""
         for _ in range(epochs):
             self.commit()
             time.sleep(pause)
@@ -133,7 +133,7 @@ class Subscriber(asyncio.Protocol):
 
 @dataclass
 class Measured:
-    """What was noted."""
+    """Recorded times."""
 
     latencies: list[float] = field(default_factory=list)
     messages: int = 0

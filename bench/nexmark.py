@@ -1,8 +1,10 @@
-"""The NEXMark queries one by one: events a second at two sizes of epoch, and what a small epoch costs over a large state.
+"""The NEXMark queries one by one: events per second at two sizes of epoch, and the cost of a small epoch over a large
+state.
 
-In: which queries, how many events. Out: two tables on stdout and `bench/results/nexmark.json`. Measured are whole epochs of the
-engine (look-ups, Spark, writes, commit); events are made before the clock starts. "Spark batch" and "DuckDB" compute the view
-anew over all events so far, the second time, in the same run: what it takes to be as fresh without keeping anything.
+In: queries, numbers of events. Out: two tables on stdout and `bench/results/nexmark.json`. It measures whole epochs of
+the engine (look-ups, Spark, writes, commit); events are created before the clock starts. "Spark batch" and "DuckDB"
+recompute the view over all events so far, the second time, in the same run: the cost of the same freshness without
+state.
 """
 
 from __future__ import annotations
@@ -94,7 +96,7 @@ class Bench:
         return time.perf_counter() - started
 
     def fill(self, events: int) -> None:
-        """Let so many events arrive, in epochs of a million at most."""
+        """Let `events` events arrive, in epochs of a million at most."""
         for first in range(0, events, MOST):
             self.epoch(min(MOST, events - first))
 
@@ -110,7 +112,7 @@ class Bench:
         pq.write_table(stamped, path, row_group_size=250_000)
 
     def spark_batch(self) -> float:
-        """Seconds for Spark to compute the view anew from Parquet files."""
+        """Return the seconds of Spark to recompute the view from Parquet files."""
         from belvedere.engine.sql.plan_sql import CLOCK_COLUMN, render
         from belvedere.spark.batch import full_plan
 
@@ -124,7 +126,7 @@ class Bench:
         return best_of_two(lambda: self.wb.spark.sql(text).write.format("noop").mode("overwrite").save())
 
     def duckdb_batch(self) -> float:
-        """Seconds for DuckDB to compute the view anew from its own tables in memory."""
+        """Return the seconds of DuckDB to recompute the view from its own tables in memory."""
         parts = re.split(r"^-- view: (\w+)\n", (EXAMPLE / "duckdb.sql").read_text(), flags=re.MULTILINE)[1:]
         text = dict(zip(parts[::2], parts[1::2], strict=True))[self.query]
         connection: Any = duckdb.connect()

@@ -1,8 +1,9 @@
-"""`python -m bench.one_partition`: what a machine with more cores gains where WINDOW BY cuts one huge partition into blocks.
+"""`python -m bench.one_partition`: the gain of more cores where WINDOW BY cuts one huge partition into blocks.
 
-Each query runs over one partition with one thread, so that tasks do not disturb each other, planned as for `cores` cores. Spark tells how
-long each task took; a list schedule of each stage's tasks over the cores, longest first, says what the job would take there. "One task"
-is the same with blocks turned off. Memory is the most that Python's workers held, in MB.
+Each query runs over one partition with one thread, so that tasks do not disturb each other, planned as for `cores`
+cores. Spark reports the duration of each task; a list schedule of each stage's tasks over the cores, longest first,
+gives the duration of the job there. "One task" is the same with blocks turned off. Memory is the maximum of Python's
+workers, in MB.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def peak() -> float:
 
 @contextmanager
 def planned_for(cores: int, blocks: bool) -> Iterator[None]:
-    """Cuts as a session with so many cores makes them, or none."""
+    """Plan cuts as a session with `cores` cores makes them, or none."""
     place, given = "belvedere.spark.window_by", find_giant
     with ExitStack() as changed:
         changed.enter_context(patch(f"{place}.cuts.find_giant", lambda frame, keys, lead, _: given(frame, keys, lead, cores)))
@@ -75,7 +76,7 @@ def planned_for(cores: int, blocks: bool) -> Iterator[None]:
 
 
 def measured(text: str, count: int, cores: int, blocks: bool) -> tuple[float, float, float]:
-    """Seconds on so many cores, memory in MB, and the checksum."""
+    """Return the seconds on `cores` cores, memory in MB, and the checksum."""
     spark = local_session(1, "6g", {"spark.default.parallelism": str(cores), "spark.sql.shuffle.partitions": str(cores)})
     try:
         frame = rows(spark, count, 1).cache()

@@ -32,7 +32,7 @@ BASE = 1_700_000_000
 
 
 def bodies(rows: int, requests: int) -> list[bytes]:
-    """Requests of so many rows each, in order of time."""
+    """Return requests of `rows` rows each, in order of time."""
     made = []
     for number in range(requests):
         first = number * rows
@@ -51,7 +51,7 @@ def bodies(rows: int, requests: int) -> list[bytes]:
 
 
 def measure(rows: int, requests: int) -> dict[str, Any]:
-    """One run that takes so many requests."""
+    """Measure one run that accepts `requests` requests."""
     with tempfile.TemporaryDirectory(prefix="belvedere-bench-") as folder:
         project = Path(folder)
         (project / "s.sqrl").write_text(SCRIPT)

@@ -37,7 +37,7 @@ def rows(first: int, last: int, seed: int) -> pa.Table:
 
 
 def epochs(kind: str, length: int, changed: int, count: int, options: Options) -> list[float]:
-    """Seconds of `count` epochs that change so many rows of a partition of this length."""
+    """Return the seconds of `count` epochs that change `changed` rows of a partition of this length."""
     middle = length // 2
     changes = (rows(middle, middle + changed, n) for n in range(1, count + 3))  # two warm up (and find out where windows end)
     return timed(TABLE + HEAD + KINDS[kind] + SELECT, options, chain((rows(0, length, 0),), changes))[3:]

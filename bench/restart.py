@@ -36,7 +36,7 @@ def start(query: str, folder: Path, first: int) -> dict[str, float]:
 
 
 def fill(query: str, folder: Path, events: int) -> None:
-    """Make the store, with the state of so many events."""
+    """Create the store, with the state of `events` events."""
     bench = Bench(query, events_module(), folder)
     for first in range(0, events, MOST):
         bench.epoch(min(MOST, events - first))

@@ -1,7 +1,8 @@
-"""`python -m bench.running`: what an epoch of few rows at the end of a long order costs a running total.
+"""`python -m bench.running`: the cost of a running total in an epoch of few rows at the end of a long order.
 
-In: how many rows came before. Out: a table on stdout. Measured are whole epochs of the engine, the median of some; "continued" is the rule
-by default, "whole" is `without("running")`, DuckDB computes the view anew over all rows, in memory. One run holds all of them.
+In: the number of earlier rows. Out: a table on stdout. It measures whole epochs of the engine, the median of some;
+"continued" is the rule by default, "whole" is `without("running")`, DuckDB recomputes the view over all rows, in
+memory. One run holds all of them.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def timed(script: str, options: Options, arrivals: Iterable[pa.Table]) -> list[f
 
 
 def in_duckdb(count: int) -> float:
-    """Seconds to compute the view anew."""
+    """Return the seconds to recompute the view."""
     connection, all_rows = duckdb.connect(), rows(0, count)
     connection.register("arrived", all_rows)
     connection.execute("CREATE TABLE T AS SELECT * FROM arrived")

@@ -1,6 +1,7 @@
-"""What compression would do to a run: bytes of the file, processor time to write it, and to open it and look keys up.
+"""Compression of a run: bytes of the file, processor time to write it, and to open it and look keys up.
 
-`python -m bench.runs` prints a table: a run of 1,000,000 bids, with and without a text column, as it is and with LZ4.
+`python -m bench.runs` prints a table: a run of 1,000,000 bids, with and without a text column, uncompressed and with
+LZ4.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def show(kind: str, rows: int, taken: RowsOfFiles) -> None:
 
 
 def measured(kind: str, rows: int, memory: str) -> RowsOfFiles:
-    """What a run over so many orders takes."""
+    """Return the figures of a run over `rows` orders."""
     with TemporaryDirectory(prefix="belvedere-sizing-") as name, store_of(kind, Path(name)) as url:
         folder = Path(name)
         (folder / "shop.sqrl").write_text(SCRIPT)
@@ -187,7 +187,7 @@ def store_of(kind: str, folder: Path) -> Iterator[str]:
 
 
 def database_bytes(url: str, folder: Path) -> int:
-    """What the database takes on disk, indexes included."""
+    """Return the bytes of the database on disk, indexes included."""
     if url.startswith("sqlite"):
         return sum(f.stat().st_size for f in folder.glob("shop.db*"))
     from adbc_driver_postgresql import dbapi

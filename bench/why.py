@@ -1,8 +1,8 @@
-"""`python -m bench.why`: seconds until it is told where rows come from, by the number of rows that they come from.
+"""`python -m bench.why`: seconds of provenance answers, by the number of input rows.
 
-In: numbers of rows, kinds of stores. Out: a table on stdout. A store is filled by `belvedere run --once` from Parquet files; nine of ten
-orders are of one country. Timed is what `belvedere why` asks with the store open: to find the row, and to tell what it was made of, of one
-level and of two (the shown rows of the view below are opened, too).
+In: numbers of rows, kinds of stores. Out: a table on stdout. A store is filled by `belvedere run --once` from Parquet
+files; nine of ten orders are of one country. It measures what `belvedere why` does with the store open: to find the
+row, and to find its input rows, of one level and of two (including those of the shown rows of the view below).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def fill(folder: Path, rows: int, url: str) -> None:
-    """A store over so many orders."""
+    """Create a store over `rows` orders."""
     (folder / "shop.sqrl").write_text(SCRIPT)
     (folder / "belvedere.toml").write_text(PROJECT)
     write_data(folder / "data", rows)
@@ -71,7 +71,9 @@ def fill(folder: Path, rows: int, url: str) -> None:
 
 
 def measured(script: Path, url: str, view: str) -> str:
-    """How many rows of orders a row of a view comes from, and the seconds to find it, to tell one level and two."""
+    """Return the number of order rows that a row of a view comes from, and the seconds to find it, and to trace one
+    level and two.
+    """
     with open_query_runner(url, script) as (query_runner, _):
         requested = key_tests(query_runner.catalog, view, ROWS[view])
         started = time.perf_counter()

@@ -63,7 +63,7 @@ class Contest:
     loop: str | None = None
     duck: str | None = None
     order: str = "station, day"
-    """What ORDER BY gives the rows of `over` in the order of WINDOW BY."""
+    """ORDER BY that sorts the rows of `over` as WINDOW BY does."""
 
 
 def contests(lengths: list[int], colds: list[int]) -> Iterator[Contest]:
@@ -166,7 +166,7 @@ def measure(count: int, stations: int, given: argparse.Namespace) -> None:
 
 
 def runs(spark: Any, contest: Contest, ghcn: Any, duck: Any, loops: bool) -> dict[str, Callable[[], Any]]:
-    """What is measured, by column."""
+    """Return the measured functions, by column."""
     tables, text = {"ghcn": ghcn}, contest.window_by
     found: dict[str, Callable[[], Any]] = {
         "WINDOW BY": lambda: spark_sum(sql(spark, text, **tables)),

@@ -1,4 +1,4 @@
-"""What a backup says of itself: `backup.json`, which is written last, so that a backup that was not finished has none.
+"""Description of a backup: `backup.json`, which is written last, so that an incomplete backup has none.
 
 In: a folder. Out: `BackupContents`. The files are in the folders `database`, `state` and `intake`.
 """
@@ -24,7 +24,7 @@ CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class BackupContents:
-    """What a backup holds. `files` are path, bytes and SHA-256 of each file; times are ISO 8601, in UTC."""
+    """Contents of a backup. `files` are path, bytes and SHA-256 of each file; times are ISO 8601, in UTC."""
 
     version: int
     belvedere: str
@@ -59,7 +59,10 @@ def write_contents(folder: Path, contents: BackupContents) -> None:
 
 
 def read_contents(folder: Path) -> BackupContents:
-    """What a backup holds. Raises B7102 where there is none, or not all of one, B7103 where another version took it."""
+    """Return the contents of a backup.
+
+    Raises B7102 if there is none, or an incomplete one, B7103 if another version took it.
+    """
     try:
         found = json.loads((folder / NAME).read_text(encoding="utf-8"))
     except FileNotFoundError as error:

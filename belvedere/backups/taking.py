@@ -1,8 +1,9 @@
-"""Take a backup of a store, also while a run writes it: nobody waits for it.
+"""Backup of a store, also while a run writes it: the run never waits for it.
 
-In: a store's URL, the folder of its journal, an empty folder. Out: the backup in it. The database is read as of one epoch. Files of
-state never change, and a file that is open outlives its name: so all that the epoch names are opened at once, and copied at
-leisure. The journal's files are opened in the same moment; what is pushed meanwhile may be in it, and is taken in after a restore.
+In: a store's URL, the folder of its journal, an empty folder. Out: the backup in it. The database is read as of one
+epoch. State files never change, and an open file remains readable after its deletion: so all files of the epoch are
+opened at once, and then copied. The journal's files are opened at the same moment; later pushes may be in it, and are
+processed after a restore.
 """
 
 from __future__ import annotations

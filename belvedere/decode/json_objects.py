@@ -97,7 +97,7 @@ def _objects_in(text: bytes) -> int | None:
 
 
 def _is_plain(text: bytes) -> bool:
-    """Whether nothing in it is nested so deep, or so long a number, that only one of the readers takes it."""
+    """Return whether the text has no nesting so deep, and no number so long, that only one of the readers accepts it."""
     data = np.frombuffer(text, np.uint8)  # counting in bytes takes five times as long
     lists, objects, lines = (np.count_nonzero(data == byte) for byte in b"[{\n")
     if lists > DEEPEST or objects - lines > DEEPEST:

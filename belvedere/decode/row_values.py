@@ -27,7 +27,9 @@ def row_schema(columns: Sequence[Column]) -> pa.Schema:
 
 
 def typed_values(values: Values, columns: Sequence[Column], size: int) -> tuple[pa.Table, Flags]:
-    """The rows of so many records, NULL where they are left, and flags of these: also of NULL where none may be, and times beyond."""
+    """Return the rows of `size` records, NULL for skipped ones, and flags for these: also for NULL in NOT NULL columns,
+    and times out of range.
+    """
     left = np.zeros(size, np.bool_)
     found = []
     for column in columns:

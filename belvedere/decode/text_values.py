@@ -27,7 +27,7 @@ FLOATS = FRACTIONS + b"eE+"
 MAX_TRIES = 200
 """Attempts at parts of a column, of which one text or more must be left: the rest is left with it."""
 SAFE_DIGITS = {8: 2, 16: 4, 32: 9, 64: 18}
-"""Digits that every number of so many has a place for, by its bits."""
+"""Number of digits that every number of a type can have, by its bits."""
 DAY, HOUR = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])", "[ T]([01][0-9]|2[0-3]):[0-5][0-9]"
 TIME = rf"{HOUR}:[0-5][0-9](\.[0-9]{{1,6}})?"
 OFFSET = "[+-](0[0-9]|1[0-3]):(00|30|45)"
@@ -110,7 +110,7 @@ def _try(read: Reader, texts: pa.Array, type_: pa.DataType) -> pa.Array | None:
 
 
 def reader_of(type_: pa.DataType) -> Reader:
-    """What reads texts of the type."""
+    """Return the function that reads texts of the type."""
     if T.is_string(type_):
         return lambda texts, _: texts
     if T.is_signed_integer(type_):

@@ -1,7 +1,8 @@
-"""What may be written at a place of a script.
+"""Completion at a position of a script.
 
-In: a document, an offset. Out: `Proposal`s and the text that they replace: relations after FROM, what a relation has after a dot, else
-columns, functions and keywords; sources, types and hints where these belong. What was begun narrows them; editors do the rest.
+In: a document, an offset. Out: `Proposal`s and the text that they replace: relations after FROM, members of a relation
+after a dot, else columns, functions and keywords; sources, types and hints at their positions. The typed prefix narrows
+them; editors do the rest.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Proposals:
-    """What may replace the text from `start` to `end`."""
+    """Proposals that may replace the text from `start` to `end`."""
 
     start: int
     end: int
@@ -118,7 +119,7 @@ class Proposals:
 
 
 def complete(document: Document, offset: int) -> Proposals:
-    """What may be written at an offset."""
+    """Return the proposals at an offset."""
     now = document.ready()
     offset = min(max(offset, 0), len(now.text))
     begun = _BEGUN.search(now.text, 0, offset)
@@ -272,7 +273,7 @@ def _after_dot(document: Document, statement: ScopedStatement, dot: int) -> Iter
 
 
 def _tables(document: Document, path: list[str]) -> Iterator[Proposal]:
-    """What an origin of IMPORT has: tables of a source, views of a script."""
+    """Yield the members of an origin of IMPORT: tables of a source, views of a script."""
     source = document.project.source(".".join(path))
     if source is not None and document.project.finder is not None:
         try:

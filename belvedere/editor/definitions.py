@@ -28,13 +28,13 @@ UNPLACED = ("function", "owner", "window", "namespace", "field")
 
 
 def symbols_at(document: Document, offset: int) -> list[Symbol]:
-    """What the name at an offset means: what it refers to first."""
+    """Return the meanings of the name at an offset, its target first."""
     found = document.ready().uses_at(offset)
     return list(dict.fromkeys(u.symbol for u in found if u.symbol.kind not in UNPLACED))
 
 
 def definitions(document: Document, offset: int, others: Iterable[Document]) -> list[NamePlace]:
-    """Where the name at an offset is defined; that itself where it stands there."""
+    """Return the definitions of the name at an offset; the name itself if it is defined there."""
     known = linked(document, others)
     for symbol in symbols_at(document, offset):
         found = [p for p in places(symbol, known) if p.use.defines]

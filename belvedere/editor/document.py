@@ -58,7 +58,7 @@ class Revision:
 
     @cached_property
     def uses(self) -> list[Use]:
-        """What its names mean, in the order of the text."""
+        """Return the meanings of its names, in the order of the text."""
         return sorted((u for s in self.statements for u in uses_of(s)), key=lambda u: (u.start, u.defines))
 
     @cached_property
@@ -74,7 +74,7 @@ class Revision:
         return next((s for s in self.statements if s.range is found), None)
 
     def uses_at(self, offset: int) -> list[Use]:
-        """What the name that holds or ends at an offset means: first what it refers to, then what it defines."""
+        """Return the meanings of the name that contains or ends at an offset: first its target, then its definition."""
         return [u for u in self.uses if u.start <= offset <= u.end]
 
 
@@ -97,7 +97,7 @@ class Document:
         self.fine: Catalog | None = None
         """The catalog of the last compile without errors."""
         self.figures: Mapping[str, str] = {}
-        """What a store knows of relations, by id: Markdown for hover."""
+        """Figures of a store on relations, by id: Markdown for hover."""
         self.imported: dict[Path, str | None] = {}
         """The scripts that the last compile has read, also through others, with their texts; None where one could not be read."""
         self._compiled: tuple[str, Compiled, ProjectSettings] | None = None
@@ -127,7 +127,7 @@ class Document:
         self._progress = Progress()
 
     def compile(self) -> Compiled:
-        """The text compiled; what it tells of names is known from then on. Its diagnostics begin with those of the project file."""
+        """Return the compiled text; its names are then known. Its diagnostics begin with those of the project file."""
         return self._compile()[1]
 
     @property
@@ -188,7 +188,7 @@ class Document:
 
 
 def _imported(read_text: ReadText) -> dict[str, str]:
-    """What imports with a name of their own import, by this name, folded."""
+    """Return the targets of imports with an alias, by the folded alias."""
     heads = (read_head(read_text, s.lo, s.hi) for s in read_text.statements)
     named = ((h.alias, h.path) for h in heads if h.form is StatementForm.IMPORT and h.alias is not None and h.path)
     return {read_text.tokens[alias].text.casefold(): read_text.tokens[path[-1]].text for alias, path in named}

@@ -1,7 +1,8 @@
-"""What functions are called, take and do, for people.
+"""Names, parameters and descriptions of functions, for people.
 
-In: a name, the project's own functions. Out: a `Signature`. Names and numbers of arguments are those of `belvedere.functions`; what Spark's
-functions do says Spark, what the language defines otherwise is said here.
+In: a name, the project's own functions. Out: a `Signature`. Names and numbers of arguments come from
+`belvedere.functions`; descriptions from Spark, except for functions that the language defines differently, which are
+described here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""When Python looks for garbage in a process that answers an editor: while nobody types.
+"""Schedule of garbage collections in a process that serves an editor: while the user is not typing.
 
-In: nothing. Out: nothing. Trees of a compile point at their parents, so only the collector frees them; a look at all objects takes as long
-as the answer to a key, and would come in the middle of one.
+In: nothing. Out: nothing. Trees of a compile have parent references, so only the collector frees them. A full
+collection takes as long as the answer to a key, and could delay one.
 """
 
 from __future__ import annotations

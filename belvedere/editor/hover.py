@@ -1,8 +1,8 @@
-"""What an editor shows of the name under the pointer.
+"""Hover text for the name under the pointer.
 
-In: a document, an offset. Out: Markdown with the place that it is about: type, key, kind, how a view is maintained, the doc comment; of
-functions their parameters and what they do. How views are maintained is planned once for a compile: by a server when diagnostics are told,
-else at the first hover.
+In: a document, an offset. Out: Markdown with its position: type, key, kind, how a view is maintained, the doc comment;
+for functions their parameters and description. Maintenance is planned once for a compile: by a server with the
+diagnostics, else at the first hover.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from belvedere.functions.spark_types import type_text
 from belvedere.pipeline.explain import ViewExplanation
 
 SHOWN = 40
-"""So many columns of a relation are listed."""
+"""Maximum number of columns that are listed."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Hover:
 
 
 def hover(document: Document, offset: int) -> Hover | None:
-    """What is known of the name at an offset, and of what is wrong there."""
+    """Return the description of the name at an offset, and the diagnostics there."""
     now = document.ready()
     wrong = document.wrong_at(offset)
     found, why = _of_name(document, now, offset), "\n\n".join(_code_text(c) for c in dict.fromkeys(d.code for d in wrong))

@@ -1,6 +1,7 @@
-"""What is known of a script's relations: by name and place, with columns and relationships.
+"""Known relations of a script: by name and position, with columns and relationships.
 
-In: the catalog of the last compile, and what earlier ones knew of names that it could not understand. Out: `KnownRelation`s.
+In: the catalog of the last compile, and the relations of earlier ones for names that it could not resolve. Out:
+`KnownRelation`s.
 """
 
 from __future__ import annotations

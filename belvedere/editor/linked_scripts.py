@@ -14,7 +14,7 @@ from pathlib import Path
 from belvedere.editor.document import SUFFIX, Document
 
 MAX_SCRIPTS, MAX_FOLDERS = 2_000, 20_000
-"""So much is looked through: an editor's folder may be a whole disk."""
+"""Maximum numbers of scripts and folders that are searched: an editor's folder may be a whole disk."""
 
 
 @dataclass(frozen=True)

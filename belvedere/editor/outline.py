@@ -27,7 +27,7 @@ class OutlineEntry:
 
 
 def outline(document: Document) -> list[OutlineEntry]:
-    """What the statements of a script define."""
+    """Return the definitions of a script's statements."""
     return [e for s in document.ready().statements for e in _entries(s)]
 
 

@@ -1,6 +1,7 @@
-"""How the views of a script are maintained, planned once for a catalog.
+"""Maintenance of a script's views, planned once for a catalog.
 
-In: a catalog without errors. Out: its pipeline, and what is said of it; nothing where it cannot be maintained, which `check` tells.
+In: a catalog without errors. Out: its pipeline and explanations; None if it cannot be maintained, which `check`
+reports.
 """
 
 from __future__ import annotations

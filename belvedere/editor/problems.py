@@ -1,7 +1,7 @@
-"""What is wrong with a script and what an editor can do about it: diagnostics, and their hints as edits.
+"""Diagnostics of a script, and their hints as edits.
 
-In: a document. Out: diagnostics of this file and of others, and `Remedy`s at a place. A fix of the compiler is taken; so is a hint that
-names the word to write, where the diagnostic points at one word.
+In: a document. Out: diagnostics of this file and of others, and `Remedy`s at a position. Fixes of the compiler become
+remedies, and so do hints with a replacement for the one word that the diagnostic marks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Remedy:
 
 
 def diagnostics(document: Document) -> dict[str, list[Diagnostic]]:
-    """What is wrong, by file; this file is always there, and what has no place is said of it."""
+    """Return the diagnostics by file; this file always has an entry, which includes those without a position."""
     found: dict[str, list[Diagnostic]] = {document.file: []}
     for d in document.compile().diagnostics:
         found.setdefault(d.span.file if d.span is not None else document.file, []).append(d)

@@ -1,7 +1,7 @@
-"""The queries of a statement as blocks: what each reads, what it gives, which names it makes.
+"""The queries of a statement as blocks: their inputs, outputs and names.
 
-In: the tokens of a statement. Out: `QueryTokens`s within each other. Names are not resolved here: a block says where they
-stand. It never fails: what is not there yet is left out.
+In: the tokens of a statement. Out: nested `QueryTokens`. Names are not resolved here: a block has their positions. It
+never fails: missing parts are skipped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from belvedere.syntax.forms.windowing_calls import FUNCTIONS as WINDOWS
 
 SETS = (T.UNION, T.EXCEPT, T.INTERSECT)
 AFTER_QUERY = (*SETS, T.ORDER_BY, T.LIMIT, T.OFFSET, T.PIPE_GT)
-"""What may follow a query in brackets that is one side of a query."""
+"""Tokens that may follow a query in brackets that is one side of a query."""
 CLAUSES = {
     T.SELECT: "SELECT",
     T.FROM: "FROM",
@@ -187,7 +187,7 @@ class _BlockReader:
         self._item(begin, hi, block)
 
     def _any(self, i: int, hi: int, block: QueryTokens) -> int:
-        """One token, or what stands in brackets."""
+        """Read one token, or a pair of brackets with its contents."""
         if self.tokens[i].token_type not in (T.L_PAREN, T.L_BRACKET):
             return i + 1
         end = self.read.close(i, hi)
@@ -195,7 +195,7 @@ class _BlockReader:
         return end + 1
 
     def _inside(self, lo: int, hi: int, block: QueryTokens) -> QueryTokens | None:
-        """What stands in brackets: a query, or expressions in which queries may stand."""
+        """Read the contents of brackets: a query, or expressions that may contain queries."""
         if lo < hi and self.tokens[lo].token_type in QUERY and self._is_query(lo, hi):
             return self.region(lo, hi, block)
         i = lo

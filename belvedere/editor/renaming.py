@@ -29,7 +29,7 @@ from belvedere.syntax.fmt.spacing import KEYWORDS
 
 OTHERWISE = "choose another name, or name columns instead of `*`"
 IMPORTED = "B2011"
-"""What is said of an import whose script has errors, which are told, too."""
+"""Code for an import whose script has errors, which are reported too."""
 RENAMED = ("relation", "column", "relationship", "alias", "parameter")
 
 

@@ -1,7 +1,8 @@
-"""The tables of sources as connectors tell them, asked again only where they may have changed.
+"""Tables of sources from their connectors, cached until they may have changed.
 
-In: sources. Out: names and columns, as of `belvedere.connectors.registry.SourceTables`. Files are looked at by name, size and time of
-change; what other sources told holds for a minute, and so does that one was away: an editor asks at every key.
+In: sources. Out: names and columns, as from `belvedere.connectors.registry.SourceTables`. Files are compared by name,
+size and modification time; answers of other sources are cached for a minute, and so are failures, because an editor
+asks at every key.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class CachedTables:
         return known[1]
 
     def _mark(self, source: Source, table: str) -> Hashable:
-        """What changes when the answer may."""
+        """Return a value that changes whenever the answer may change."""
         if source.connector != "files" or source.path is None:
             return int(time.monotonic() / FRESH_SECONDS)
         if not table:

@@ -1,6 +1,7 @@
-"""What a statement defines, by its first tokens.
+"""Definitions of statements, recognised by their first tokens.
 
-In: the tokens of a statement. Out: a `Head`: its form, the path that it defines, parameters, declared columns, where its query begins.
+In: the tokens of a statement. Out: a `Head`: its form, the path that it defines, parameters, declared columns, the
+start of its query.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ NO_COLUMN = frozenset(("PRIMARY", "PRIMARY KEY", "WATERMARK", "CONSTRAINT", "CHE
 
 
 class StatementForm(StrEnum):
-    """The forms of statements that an editor tells apart."""
+    """Forms of statements that the editor distinguishes."""
 
     IMPORT = "import"
     EXPORT = "export"
@@ -148,7 +149,7 @@ def read_items(read: ReadText, lo: int, hi: int) -> list[tuple[int, int]]:
 
 
 def _is_type(read: ReadText, begin: int) -> bool:
-    """Whether an item is a name with a nested type, in which commas may stand: `a STRUCT<b: INT, c: INT>`."""
+    """Return whether an item is a name with a nested type, which may contain commas: `a STRUCT<b: INT, c: INT>`."""
     return begin + 1 < len(read.tokens) and read.tokens[begin + 1].token_type in (T.STRUCT, T.ARRAY, T.MAP)
 
 

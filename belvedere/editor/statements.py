@@ -107,7 +107,7 @@ class ScopedStatement:
         return found
 
     def _emits(self, block: QueryTokens) -> bool:
-        """Whether a query gives a changelog: EMIT STREAM stands in it."""
+        """Return whether a query emits a changelog: it contains EMIT STREAM."""
         words = (i for i in range(block.lo, block.hi - 1) if self.text_of(i).upper() == "EMIT")
         return any(self.text_of(i + 1).upper() == "STREAM" and self.block.innermost(i) is block for i in words)
 
@@ -125,7 +125,9 @@ class ScopedStatement:
             yield KnownColumn(name, self.item_symbol(block, item.name), type_, nullable, text)
 
     def item_symbol(self, block: QueryTokens, i: int) -> Symbol:
-        """What the name of a query's item means: a column of the view that the query defines, or one of the query alone."""
+        """Return the symbol of a query item's name: a column of the view that the query defines, or one of the query
+        only.
+        """
         name, view = self.text_of(i).casefold(), None
         if self.head.form is StatementForm.VIEW and self.head.path and self.block.giving is block:
             view = self.known.find(self.text_of(self.head.path[0]))
@@ -141,7 +143,7 @@ class ScopedStatement:
         return (found[0][1], found[0][2]) if found else (None, True)
 
     def name_symbol(self, kind: str, i: int) -> Symbol:
-        """What a name means that this statement alone knows."""
+        """Return the symbol of a name that is local to this statement."""
         return Symbol(kind, self.known.file, f"@{self.read.tokens[i].start}", self.text_of(i).casefold())
 
     # -- names --------------------------------------------------------------------------------------------------------
@@ -172,7 +174,7 @@ class ScopedStatement:
         return found[-1][1] if found and len(found) == len(source.path) else None
 
     def steps(self, source: QuerySource) -> list[tuple[Symbol, KnownRelation]]:
-        """What each name of an item of FROM means, as far as it is known."""
+        """Return the symbols of the names in a FROM item, as far as they are known."""
         if source.at not in self._steps:
             self._steps[source.at] = []
             self._steps[source.at] = self._read_steps(source.path)
@@ -214,7 +216,7 @@ class ScopedStatement:
         return next((s for s in sources if self.alias_of(s).casefold() == folded and but not in s.path), None)
 
     def alias_symbol(self, source: QuerySource) -> Symbol:
-        """What an alias means; a relation without one is called by its own name."""
+        """Return the symbol of an alias; a relation without an alias is known by its own name."""
         if source.alias is not None:
             return self.name_symbol("alias", source.alias)
         steps = self.steps(source)
@@ -223,12 +225,14 @@ class ScopedStatement:
         return self.cte_symbol(source) or Symbol("alias", self.known.file, f"@{source.at}", self.alias_of(source).casefold())
 
     def cte_symbol(self, source: QuerySource) -> Symbol | None:
-        """What the name of a query of WITH means."""
+        """Return the symbol of a WITH query's name."""
         cte = self.cte(source.path[0]) if len(source.path) == 1 else None
         return self.name_symbol("alias", cte[0]) if cte is not None else None
 
     def resolve(self, block: QueryTokens, path: list[int]) -> list[tuple[Symbol, pa.DataType | None, bool]]:
-        """What the names of a path in an expression mean, as far as they are known: symbol, type, nullable."""
+        """Return the meanings of the names of a path in an expression, as far as they are known: symbol, type,
+        nullable.
+        """
         first = self.text_of(path[0])
         if self._is_aggregated(path):
             own = path[1:] if first in OWNER else path

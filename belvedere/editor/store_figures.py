@@ -1,7 +1,7 @@
-"""What a store knows of a script's relations, for hover: rows, and what they cost in the last epochs.
+"""Figures of a store on a script's relations, for hover: rows, and their costs in the last epochs.
 
-In: a catalog, a store's URL. Out: Markdown by the relation's id. Nothing is told of a relation that the store does not have, or has with
-another meaning: the figures of another query under the same name. Nothing, too, where the store does not answer.
+In: a catalog, a store's URL. Out: Markdown by the relation's id. A relation has no figures if the store does not have
+it, or has it with another definition, or if the store does not answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from belvedere.store import EpochRow, file_of, open_reader
 from belvedere.store.read.history import stored_tables
 
 STATEMENT_SECONDS = 2.0
-"""So long a statement may take."""
+"""Maximum seconds of a statement."""
 
 
 def stored_figures(catalog: Catalog, url: str) -> dict[str, str]:

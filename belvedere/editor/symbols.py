@@ -1,6 +1,6 @@
-"""What names mean: symbols, their uses, columns; and how relations give them.
+"""Symbols: the meanings of names, their uses, columns; and how relations provide them.
 
-In: nothing, or a relation that is known. Out: plain values.
+In: nothing, or a known relation. Out: plain values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from belvedere.editor.known_relations import KnownRelation
 
 @dataclass(frozen=True)
 class Symbol:
-    """What a name means: its kind, the file and the relation (or place) that it belongs to, its folded name."""
+    """Meaning of a name: its kind, the file and the relation (or position) that it belongs to, its folded name."""
 
     kind: str
     file: str
@@ -36,7 +36,7 @@ class Use:
 
 @dataclass(frozen=True)
 class KnownColumn:
-    """A column that can be named: its type where it is known, the text that computes it where that stands in the same statement."""
+    """A column that can be named: its type if known, the text that computes it if it is in the same statement."""
 
     name: str
     symbol: Symbol
@@ -60,7 +60,7 @@ def folded_home(relation: KnownRelation) -> tuple[str, str]:
 
 
 def relation_symbol(relation: KnownRelation) -> Symbol:
-    """What a relation's name means."""
+    """Return the symbol of a relation's name."""
     return Symbol("relation", relation.home[0], "", relation.home[1].casefold())
 
 

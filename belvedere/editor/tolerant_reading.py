@@ -124,7 +124,7 @@ def _closes(tokens: list[Token], statement: StatementRange) -> dict[int, int]:
 
 
 def is_word(token: Token) -> bool:
-    """Whether a token may be a name where nothing else can stand, as behind a dot."""
+    """Return whether a token may be a name where only a name is allowed, as after a dot."""
     return token.token_type in (T.VAR, T.IDENTIFIER) or (
         token.token_type not in (T.STRING, T.NATIONAL_STRING, T.RAW_STRING) and token.text.isidentifier()
     )

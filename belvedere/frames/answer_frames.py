@@ -22,7 +22,7 @@ SHOWN = 50
 
 
 class AsFrames:
-    """What has Arrow rows, as frames of other libraries."""
+    """An object with Arrow rows, converted to frames of other libraries."""
 
     _table: pa.Table
 

@@ -1,8 +1,9 @@
-"""What a caller hands in as a frame -> its columns as Arrow arrays.
+"""Frames of callers -> their columns as Arrow arrays.
 
-In: a DataFrame of pandas, Polars or Spark, a Table or RecordBatch of Arrow, or anything else that offers Arrow's PyCapsule interface
-(https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html), such as a relation of DuckDB. Out: its columns by name, or an
-Arrow table in the types that Spark and the stores share. What is no frame, and a column that has no such type, is B6015.
+In: a DataFrame of pandas, Polars or Spark, a Table or RecordBatch of Arrow, or any object with Arrow's PyCapsule
+interface (https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html), such as a relation of DuckDB.
+Out: its columns by name, or an Arrow table in the types that Spark and the stores share. Other values, and columns
+without such a type, raise B6015.
 """
 
 from __future__ import annotations

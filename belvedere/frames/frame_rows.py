@@ -1,8 +1,8 @@
 """The columns of a frame -> rows of a table in the types of its columns.
 
-In: a frame and the table's columns. Out: Arrow rows, as `belvedere.values.input_rows.arrow_rows` makes them of dicts: the same values fit,
-and the same errors tell which row does not (B6001, B6002, B6003). A column is cast as a whole where that says the same, else value by
-value.
+In: a frame and the table's columns. Out: Arrow rows, the same as `belvedere.values.input_rows.arrow_rows` makes of
+dicts: the same values fit, and the same errors name the row that does not (B6001, B6002, B6003). A column is cast as a
+whole if the result is the same, else value by value.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _column(table: str, column: Column, values: Values | None, default: Any, len
 
 
 def _converted(table: str, column: Column, values: Values) -> pa.Array:
-    """Value by value: the first that does not fit is told with its row."""
+    """Convert value by value: the first that does not fit is reported with its row."""
     made, value = [], None
     for number, given in enumerate(values):
         try:

@@ -1,8 +1,8 @@
-"""What a caller's token says, as values of columns and parameters: METADATA FROM 'auth.claim'.
+"""Claims of a caller's token as values of columns and parameters: METADATA FROM 'auth.claim'.
 
-In: the claims of a verified token (JSON values), the columns or parameters that come from it. Out: their values.
-A caller without a claim is refused (B8036), and so is one whose claim has another type. Tokens are verified
-in `belvedere.api.access.tokens`.
+In: the claims of a verified token (JSON values), the columns or parameters that use them. Out: their values. A caller
+without the claim is rejected (B8036), and so is one whose claim has another type. `belvedere.api.access.tokens`
+verifies tokens.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def pack(header: Mapping[str, Any], *parts: bytes) -> bytes:
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], Sequence[bytes]]:
-    """What `pack` was given."""
+    """Return the arguments of `pack`."""
     parts, place = [], 0
     while place < len(data):
         (length,) = LENGTH.unpack_from(data, place)

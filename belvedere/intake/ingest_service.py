@@ -39,9 +39,9 @@ KEYS_FOR = timedelta(hours=24)
 WAITING_BYTES = 256 << 20
 """More than this does not wait for an epoch: clients are asked to come again."""
 REPORTED = 1_000
-"""So many refused rows are reported one by one; all are counted."""
+"""Maximum number of rejected rows that are reported one by one; all are counted."""
 REPORTED_MADE = 100
-"""Of so many rows an answer says what the intake filled in: answers are remembered by their keys."""
+"""Maximum number of rows whose assigned values an answer reports: answers are stored by their keys."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,8 @@ class Reply:
     status: int
     body: Mapping[str, Any]
     sequence: int | None = field(default=None, compare=False)
-    """The number of the journal's record, where the request made one: an epoch that has taken in so many has the rows."""
+    """Number of the journal's record, if the request wrote one: an epoch that has processed this number has the rows.
+    """
 
     @classmethod
     def of_error(cls, status: int, error: Diagnostic) -> Reply:
@@ -174,13 +175,13 @@ class IngestService:
         return undo
 
     def waiting(self, now: int | None = None) -> Waiting:
-        """What the next epoch takes, up to a number; `now` as for `Intake.waiting`."""
+        """Return the entries for the next epoch, up to a number; `now` as for `Intake.waiting`."""
         with self._lock:
             return replace(self.intake.waiting(now), sequence=self.journal.last)
 
     @property
     def notices(self) -> Sequence[str]:
-        """What people should know of the journal as it was found."""
+        """Return notices on the journal's state at the start."""
         return self.journal.notices
 
     @property
@@ -189,7 +190,7 @@ class IngestService:
         return bool(self.intake.entries)
 
     def wait(self, seconds: float) -> None:
-        """Wait so long, or until something comes."""
+        """Wait for `seconds`, or until an entry arrives."""
         if self._arrived.wait(seconds):
             self._arrived.clear()
 
@@ -209,7 +210,7 @@ class IngestService:
             self._bytes = sum(e.nbytes for e in self.intake.entries)
 
     def offset(self, waiting: Waiting) -> dict[str, Any]:
-        """What the epoch's row says of the journal."""
+        """Return the journal's position for the epoch's row."""
         return {"journal": self.journal.id, "sequence": waiting.sequence}
 
     def close(self) -> None:
@@ -277,7 +278,7 @@ class IngestService:
         return taken, Reply(202 if refusals else 200, body)
 
     def _far_ahead(self, table: Input, taken: AcceptedRows, now: int) -> int:
-        """How many rows have a time so far ahead that it moves no bound; the log tells the first ones."""
+        """Return the number of rows whose time is too far ahead to move a bound; the first ones are logged."""
         if self.ahead is None or not table.watermarks:
             return 0
         found = ahead_rows(table, taken.rows, now + self.ahead // timedelta(microseconds=1))
@@ -367,7 +368,7 @@ def _numbered(decided: Sequence[tuple[Reply, Record | None]], last: int) -> list
 
 
 def _made(table: Input, rows: pa.Table, places: Sequence[int]) -> dict[str, Any]:
-    """What the intake gave the first rows that were taken: the sender knows them by it."""
+    """Return the values assigned to the first accepted rows, by which the sender can identify them."""
     names = [n for n, found in table.metadata.items() if found.kind is not MetadataKind.CLAIM]
     reported = rows.slice(0, REPORTED_MADE).select([*names, WEIGHT]).to_pylist()
     made = [

@@ -29,7 +29,7 @@ from belvedere.process.durable_files import sync_folder
 
 @dataclass(frozen=True)
 class JournalContents:
-    """What a journal holds: its segments, and the number of its last record."""
+    """Contents of a journal: its segments, and the number of its last record."""
 
     segments: tuple[SegmentFrames, ...] = ()
     last: int = 0

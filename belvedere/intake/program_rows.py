@@ -1,7 +1,7 @@
-"""What a program hands in, dicts or a frame -> rows of an input as Arrow.
+"""Rows of a program, dicts or a frame -> rows of an input as Arrow.
 
-In: the input; a list of dicts, or a frame of pandas, Polars, Arrow or Spark. Out: the rows with the columns that are given, of which each
-fits; what is neither rows nor a frame raises B6015. Late rows are judged elsewhere.
+In: the input; a list of dicts, or a frame of pandas, Polars, Arrow or Spark. Out: the rows with the given columns, all
+of which fit. Values that are neither rows nor a frame raise B6015. Late rows are checked elsewhere.
 """
 
 from __future__ import annotations

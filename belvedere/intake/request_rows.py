@@ -1,7 +1,7 @@
-"""What a client sends -> rows of an input as Arrow and the rows that do not fit; bounds, opens and closes.
+"""Rows of a client -> rows of an input as Arrow and the rows that do not fit; bounds, opens and closes.
 
-In: the input, JSON values. Out: the rows that fit, with `_weight` (-1 for a row with `_delete`), and of each other row its place, text
-and why; acts of producers. Which rows are late is decided in `belvedere.intake.ingest_service`.
+In: the input, JSON values. Out: the rows that fit, with `_weight` (-1 for a row with `_delete`), and for each other row
+its position, text and reason; acts of producers. `belvedere.intake.ingest_service` decides which rows are late.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DELETE = "_delete"
 MAX_TEXT_LENGTH = 1_000
 PIECE_ROWS = 10_000
 REFUSED_MOST = 10_000
-"""Rows of one request that may not fit: each is told, and kept with its reason."""
+"""Maximum number of rejected rows of one request: each is reported, and stored with its reason."""
 ACT_MEMBERS = {Act.BOUND: {"at", "column", "producer", "strict"}, Act.OPEN: {"at", "producer"}, Act.CLOSE: {"producer"}}
 ARROW_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
@@ -192,9 +192,10 @@ def _fits(
 
 
 def read_act(kind: Act, table: Input, given: Any, producer: str | None = None) -> ProducerAct:
-    """What a producer says, from JSON: a bound (`{"at": ..., "column": ..., "strict": ...}`, or its time alone), an open or a close.
+    """Read an act of a producer from JSON: a bound (`{"at": ..., "column": ..., "strict": ...}`, or only its time), an
+    open or a close.
 
-    Raises B5025 where it has another form.
+    Raises B5025 for any other form.
     """
     hint = f'write {{"at": "2020-01-01T08:05:00Z"}}; it may have {", ".join(sorted(ACT_MEMBERS[kind] - {"at"}))}'
     given = {"at": given} if isinstance(given, str | int | float) else given

@@ -107,7 +107,7 @@ def real_sum(values: Reals, valid: Bools, first: Ints, last: Ints) -> Reals:
 
 
 FEW = 8
-"""Fewer ranges than one for so many rows are summed in twice the precision."""
+"""Minimum number of rows per range for sums in double precision; with fewer, sums use twice the precision."""
 
 
 def real_sums(high: Reals, low: Reals, first: Ints, last: Ints) -> tuple[Reals, Reals]:

@@ -49,7 +49,10 @@ def to_range(lines: LineIndex, start: int, end: int, encoding: str) -> lsp.Range
 
 
 def to_diagnostic(found: Diagnostic, lines: LineIndex, encoding: str) -> lsp.Diagnostic:
-    """A diagnostic; its hint and detail are lines of the message. What has no place stands at the beginning."""
+    """Return a diagnostic; its hint and detail are lines of the message.
+
+    Without a position it is placed at the beginning.
+    """
     start, end = (found.span.start, found.span.end) if found.span is not None else (0, 0)
     said = [found.message, *(f"{w}: {t}" for w, t in (("detail", found.detail), ("hint", found.hint)) if t)]
     own = [la for la in found.labels if found.span is not None and la.span.file == found.span.file]

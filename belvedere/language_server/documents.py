@@ -1,6 +1,7 @@
-"""The scripts that an editor has open, and those beside them.
+"""The scripts that an editor has open, and neighbouring ones.
 
-In: addresses and texts. Out: `Document`s; one that is not open is read from its file. All share what sources told of their tables.
+In: addresses and texts. Out: `Document`s; one that is not open is read from its file. All share the known tables of
+sources.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ class OpenDocuments:
         return Document(path, text, self._open_project, self._tables, self.text)
 
     def forget(self) -> None:
-        """A script, the project file or data has changed: all is compiled anew when it is asked for."""
+        """Forget all compiles, after a change of a script, the project file or data: everything is recompiled on
+        demand.
+        """
         for document in (*self.opened.values(), *(d for _, d in self._read.values())):
             document.forget()

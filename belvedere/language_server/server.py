@@ -1,7 +1,8 @@
-"""The language server: one function a request.
+"""The language server: one function per request.
 
-In: a function that opens the project of a script. Out: a pygls server. Diagnostics wait until nobody has typed for a moment and are
-computed in a thread, so that other requests go on; a mistake of ours is told to the editor (B9156) and ends no connection.
+In: a function that opens the project of a script. Out: a pygls server. Diagnostics wait for a pause in typing and are
+computed in a thread, so that other requests continue; internal errors are reported to the editor (B9156) and end no
+connection.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ class ScriptServer(LanguageServer):
         self.looking = threading.Lock()
         self.waiting: dict[str, asyncio.Task[None]] = {}
         self.beside: dict[str, dict[str, list[Diagnostic]]] = {}
-        """What each open script tells of files that are not open, by address: the project file, imported scripts, functions."""
+        """Diagnostics of each open script for files that are not open, by address: the project file, imported scripts,
+        functions.
+        """
 
     @property
     def encoding(self) -> str:
@@ -87,7 +90,7 @@ class ScriptServer(LanguageServer):
         return self.documents.beside(document, [path_of(u) for u in addresses])
 
     def check_soon(self, uri: str, pause: float = PAUSE_SECONDS) -> None:
-        """Tell diagnostics once nothing has changed for a while."""
+        """Publish diagnostics after a pause without changes."""
         if (before := self.waiting.pop(uri, None)) is not None:
             before.cancel()
         self.waiting[uri] = asyncio.ensure_future(self._check(uri, pause))
@@ -109,7 +112,7 @@ class ScriptServer(LanguageServer):
             self.log_error(error)
 
     def look_at_store(self, document: Document) -> None:
-        """Ask the script's store for figures of the next hover; nobody waits for it, and one is asked at a time."""
+        """Read figures for the next hover from the script's store in the background; one store is read at a time."""
         if self.find_store is not None and document.fine is not None and self.looking.acquire(blocking=False):
             threading.Thread(target=self._look, args=(self.find_store, document, document.fine), daemon=True).start()
 
@@ -127,7 +130,9 @@ class ScriptServer(LanguageServer):
         self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, reported))
 
     def publish_other_files(self, uri: str, found: dict[str, list[Diagnostic]]) -> None:
-        """Tell what an open script says of files that are not open; what it said before and no script says any more goes."""
+        """Publish an open script's diagnostics for files that are not open, and remove those that no script reports any
+        more.
+        """
         before = self.beside.pop(uri, {})
         self.beside |= {uri: found} if found else {}
         for file in before.keys() | found.keys():
@@ -155,7 +160,7 @@ class ScriptServer(LanguageServer):
 
 
 def _tidy(document: Document) -> None:
-    """What can wait until diagnostics are told: plans for the next hover, and garbage."""
+    """Run work that can wait until diagnostics are published: plans for the next hover, and garbage collection."""
     explained(document)
     collect()
 
@@ -171,7 +176,9 @@ Answer = Callable[[ScriptServer, Any], Any]
 
 
 def guarded(answer: Answer) -> Answer:
-    """A request that answers nothing where we fail: what is not open, or a mistake of ours, which is told."""
+    """Return a request handler that returns nothing on failure: a file that is not open, or an internal error, which is
+    reported.
+    """
 
     @wraps(answer)
     def safe(server: ScriptServer, params: Any) -> Any:
@@ -223,7 +230,7 @@ def _changed(server: ScriptServer, params: lsp.DidChangeTextDocumentParams) -> N
 
 
 def _check_importers(server: ScriptServer, path: Path) -> None:
-    """The text of a script has changed: what is told of open scripts that import it may have, too."""
+    """Recheck open scripts that import a changed script."""
     for other, document in server.documents.opened.items():
         if path in document.imported:
             server.check_soon(server.uri_of(other))

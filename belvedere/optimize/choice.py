@@ -28,11 +28,11 @@ class CostedOperator:
 
     name: str
     maintain: float = 0.0
-    """What epochs do for it."""
+    """Cost of maintaining it in epochs."""
     store: float = 0.0
-    """What writing its changes to the database costs."""
+    """Cost of writing its changes to the database."""
     read: float = 0.0
-    """What requests do for it where they compute it."""
+    """Cost of computing it in requests."""
     readers: tuple[str, ...] = ()
     """The operators that read it."""
     asked: bool = False
@@ -50,7 +50,9 @@ class Choice:
 
 
 def cost_of(operators: Mapping[str, CostedOperator], maintained: Collection[str]) -> float:
-    """What a choice costs; infinite where it is none, as a maintained operator would read one that is not."""
+    """Return the cost of a choice; infinite if it is not valid because a maintained operator would read one that is
+    not.
+    """
     total = 0.0
     for name, operator in operators.items():
         if operator.fixed is not None and (operator.fixed is Placement.MAINTAIN) != (name in maintained):
@@ -104,7 +106,7 @@ def weighed(operators: Mapping[str, CostedOperator], most: float) -> Mapping[str
 
 
 def epoch_seconds(operators: Mapping[str, CostedOperator], maintained: Collection[str]) -> float:
-    """What epochs do for a choice, in seconds a second."""
+    """Return the cost of a choice in epochs, in seconds per second."""
     return sum(operators[n].maintain + operators[n].store for n in maintained)
 
 

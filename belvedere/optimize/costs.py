@@ -1,7 +1,8 @@
-"""What an operator costs where epochs maintain it, and where requests compute it.
+"""Costs of an operator, maintained by epochs or computed by requests.
 
-In: rows, changed rows an epoch and requests a second, measured or estimated. Out: seconds of processor time. The formulas are linear in
-rows; `belvedere calibrate` measures their coefficients, else rough ones are taken: what they compare differs by far more.
+In: rows, changed rows per epoch and requests per second, measured or estimated. Out: seconds of processor time. The
+formulas are linear in rows; `belvedere calibrate` measures their coefficients, else rough defaults are used: the
+compared costs differ by far more.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from belvedere.plan.operators.time_window import TimeWindow
 from belvedere.plan.plan_properties import is_linear
 
 PAGE = 100.0
-"""So many rows a request reads where nothing is known: the API's own limit."""
+"""Rows per request if unknown: the API's own limit."""
 PASSED = 1 / 3
 """The share of rows that a filter lets through where nothing is known."""
 
@@ -93,7 +94,10 @@ def keep_coefficients(costs: Coefficients, path: Path) -> None:
 
 
 def known_coefficients(path: Path) -> Coefficients | None:
-    """What was measured on this machine; None where nothing was. Raises B7068 for a file that is none of `keep_coefficients`."""
+    """Return the coefficients measured on this machine; None if there are none.
+
+    Raises B7068 for a file not written by `keep_coefficients`.
+    """
     try:
         return Coefficients(**{n: float(v) for n, v in json.loads(path.read_text(encoding="utf-8")).items()})
     except FileNotFoundError:
@@ -105,7 +109,7 @@ def known_coefficients(path: Path) -> Coefficients | None:
 
 @dataclass(frozen=True)
 class Workload:
-    """What is known of the relations and requests of a store, by id."""
+    """Figures of the relations and requests of a store, by id."""
 
     rows: Mapping[str, float] = field(default_factory=dict)
     changed: Mapping[str, float] = field(default_factory=dict)
@@ -239,7 +243,7 @@ COSTS: Mapping[type[Node], OperatorCost] = {
     Union: OperatorCost(_sum),
     Unnest: OperatorCost(lambda sizes, node, below: below[0] * 4),
 }
-"""What each operator makes of its input."""
+"""Costs by the class of an operator."""
 NOT_COSTED: dict[type[Node], str] = {
     Scan: "measured, or that of the view's plan",
     Project: "a row for each row",

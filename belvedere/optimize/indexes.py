@@ -84,7 +84,7 @@ def _compared(condition: Expr | None, schema: Schema) -> tuple[list[str], list[s
 
 
 def _of_plan(plan: Node, relation: str) -> Iterator[ReadBy]:
-    """Of each filter, columns that are equal to something, then one that is compared with anything else."""
+    """Yield for each filter the columns that are compared for equality, then one that is compared otherwise."""
     for node in plan.walk():
         if not isinstance(node, Filter):
             continue
@@ -149,7 +149,7 @@ def stored_columns(node: Node, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _stored_names(node: Node, relation: str) -> dict[str, str]:
-    """What a node's columns are called in the relation, where it only renames them."""
+    """Return the relation's names of a node's columns, if the node only renames them."""
     if isinstance(node, Scan):
         return {n: n for n in node.schema.names} if node.relation == relation else {}
     if isinstance(node, Filter):

@@ -1,7 +1,8 @@
-"""The operators of a script's public views, with what each costs in either place.
+"""The operators of a script's public views, with their costs at both places.
 
-In: the views' plans down to public relations, a workload, which operators the database says. Out: operators for
-`belvedere.optimize.choice`, and where each stands. An operator that several views need is one; what it reads feeds it once.
+In: the views' plans down to public relations, a workload, the operators that the database supports. Out: operators for
+`belvedere.optimize.choice`, and their positions. An operator that several views need occurs once; its inputs feed it
+once.
 """
 
 from __future__ import annotations
@@ -78,7 +79,10 @@ def operators_of(
 
 
 def _add(made: Operators, id_: str, node: Node, path: Path, is_said: Callable[[Node], bool]) -> Iterator[tuple[Path, str]]:
-    """Make the operators of a plan, parents first, and say where they stand. Linear ones are each view's own: they cost little anywhere."""
+    """Create the operators of a plan, parents first, and yield their positions.
+
+    Linear operators are not shared between views: they are cheap anywhere.
+    """
     if isinstance(node, Scan) and path:
         return
     name = made.shared.get(node)
@@ -108,7 +112,7 @@ def _below(made: Operators, id_: str, path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _edges(made: Operators, id_: str) -> Iterator[tuple[str, str]]:
-    """Who reads whom in a view's plan."""
+    """Yield the edges (input, reader) in a view's plan."""
     for path, name in made.places[id_].items():
         for view, place in _below(made, id_, path):
             yield name, made.places[view][place]

@@ -22,7 +22,7 @@ class ScanningTemplate:
 
     name: str
     indexes: tuple[tuple[str, Columns], ...]
-    """Those that it does without: a relation's id, columns."""
+    """Indexes that it omits: a relation's id, columns."""
     saved: float
     cost: float
 

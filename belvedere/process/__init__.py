@@ -1,1 +1,1 @@
-"""What a process does beside its work: its folders and files, what it is doing now, traces."""
+"""Services of a process besides its work: its folders and files, its present activity, traces."""

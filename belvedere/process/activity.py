@@ -1,7 +1,7 @@
-"""What this process is doing now, for whoever tells of it: starting Spark, reading rows, a stage of an epoch.
+"""Present activity of this process, for progress reports: starting Spark, reading rows, a stage of an epoch.
 
-In: who does something says it. Out: one line at any moment. There is one `NOW`, since a process does one thing after another; it may be
-read from any thread. Nothing is printed here.
+In: reports from the code that does the work. Out: one line at any moment. There is one `NOW`, because a process does
+one thing after another; any thread may read it. Nothing is printed here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Activity:
         self.text = ""
         self.first = self.since = time.monotonic()
         self.patience = 1.0
-        """Seconds after which it is long enough to be told where nobody watches."""
+        """Seconds after which an activity is reported when nothing else shows progress."""
         self.stage, self.number, self.stages = "", 0, 0
         self.rows = 0
         self.usual = 0.0
@@ -59,7 +59,7 @@ class Activity:
         return time.monotonic() - self.since
 
     def line(self) -> str:
-        """What is under way: the stage, rows, how long so far, how long as a rule."""
+        """Return the present activity: the stage, rows, the time so far, the usual time."""
         seconds = self.seconds
         parts = [self.text]
         if self.stages:
@@ -74,4 +74,4 @@ class Activity:
 
 
 NOW = Activity()
-"""What this process is doing."""
+"""The present activity of this process."""

@@ -1,6 +1,6 @@
-"""What makes names in folders survive a crash: a file that was made, renamed or deleted is safe once its folder is synced.
+"""Durability of names in folders: a file that was created, renamed or deleted is safe once its folder is synced.
 
-In: a folder. Out: nothing. Raises OSError where it cannot be synced.
+In: a folder. Out: nothing. Raises OSError if it cannot be synced.
 """
 
 from __future__ import annotations

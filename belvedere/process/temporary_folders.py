@@ -109,7 +109,7 @@ def process_folder() -> Path:
 def _make() -> Path:
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     atexit.register(_remove, folder, os.getpid())
-    with contextlib.suppress(OSError):  # a file system without locks: nobody sweeps what has no mark
+    with contextlib.suppress(OSError):  # a file system without locks: a folder without a mark is never deleted
         fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)  # never closed: the lock ends with the process
         (folder / MARK).write_text(socket.gethostname())
     return folder
@@ -129,7 +129,7 @@ def sweep() -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Delete a folder of ours that nobody has locked; raises OSError where it is not ours, or locked."""
+    """Delete one of our folders that no process has locked; raises OSError if it is not ours, or locked."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(descriptor).st_uid == os.getuid() and (folder / MARK).read_text() == socket.gethostname():

@@ -1,8 +1,9 @@
-"""What an epoch did and when, as spans for OpenTelemetry.
+"""Steps of an epoch and their times, as spans for OpenTelemetry.
 
-In: who does something of an epoch says when it began and ended. Out: after each epoch one trace: the span `epoch`, below it those of its
-steps (read, ingest, a span for each stage, write, sync, commit). Nothing of OpenTelemetry is imported before `TRACES.start`; without it a
-step costs one test of a flag. There is one `TRACES`, as there is one `NOW`, since a process runs one epoch after another.
+In: the start and end of each step, from the code that does it. Out: after each epoch one trace: the span `epoch`, and
+below it those of its steps (read, ingest, a span for each stage, write, sync, commit). OpenTelemetry is not imported
+before `TRACES.start`; without it a step costs one test of a flag. There is one `TRACES`, as there is one `NOW`, because
+a process runs one epoch after another.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Traces:
 
     @contextmanager
     def failing(self) -> Iterator[None]:
-        """What fails within is told as an epoch that has failed and is undone."""
+        """Record a failure inside the block as an epoch that failed and was rolled back."""
         try:
             yield
         except BaseException as error:

@@ -28,7 +28,7 @@ TABLE_KEYS: Mapping[str, TableKey] = {
     "columns": TableKey(dict, 'columns = { id = "BIGINT" }'),
     "primary_key": TableKey(list, 'primary_key = ["id"]'),
 }
-"""Those that tables of all sources have."""
+"""Keys of tables that all sources have."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class SourceKeys:
 
     keys: tuple[str, ...]
     formats: tuple[str, ...] | None = FORMATS
-    """What `format` may be; None: anything."""
+    """Allowed values of `format`; None: any."""
     options: tuple[str, ...] | None = None
     """The keys of `options`; None: any, for others check them."""
     table_keys: Mapping[str, TableKey] = field(default_factory=dict)
@@ -54,10 +54,10 @@ class SinkKeys:
 
 @dataclass(frozen=True)
 class ConnectorKeys:
-    """What a connector takes. Without `source` it cannot be read, without `sink` it cannot be written to."""
+    """Keys of a connector. Without `source` it cannot be read, without `sink` it cannot be written to."""
 
     source: SourceKeys | None = None
     sink: SinkKeys | None = None
     needs_path: bool = False
     address_hint: str | None = None
-    """What to write in place of an address as the path; None: an address is left to the connector."""
+    """Replacement for an address as the path; None: the connector checks it."""

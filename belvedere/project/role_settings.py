@@ -45,7 +45,10 @@ ROLE_RULES: Mapping[str, Requirement] = {
 
 @dataclass(frozen=True)
 class RoleSettings:
-    """A role. `places` says where a name stands in the file: by `views`, `pushes`, `hidden` or `rows`, and names below."""
+    """A role.
+
+    `places` has the positions of names in the file: by `views`, `pushes`, `hidden` or `rows`, and the names below.
+    """
 
     name: str
     rights: tuple[str, ...] | None = None
@@ -56,5 +59,5 @@ class RoleSettings:
     places: Mapping[tuple[str, ...], Span] = field(default_factory=dict)
 
     def place(self, *names: str) -> Span | None:
-        """Where a name stands; where that is not known, where the role begins."""
+        """Return the position of a name; if it is unknown, that of the role's section."""
         return self.places.get(names) or self.places.get(())

@@ -1,6 +1,6 @@
-"""What values of the project file must be: a rule for each key of `[run]`, `[optimize]`, `[api]` and what is below it.
+"""Rules for values of the project file: a rule for each key of `[run]`, `[optimize]`, `[api]` and their subsections.
 
-In: a value. Out: whether it fits, and in words what is wanted. The file is read by `belvedere.project.settings`.
+In: a value. Out: whether it fits, and a description of the expected value. `belvedere.project.settings` reads the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_NUMBER = 2**31 - 1
 
 @dataclass(frozen=True)
 class Requirement:
-    """What a value must be, in words, and whether one is."""
+    """Requirement of a value: a description, and a test."""
 
     what: str
     fits: Callable[[Any], bool]

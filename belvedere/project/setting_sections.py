@@ -1,7 +1,8 @@
-"""The sections of a project file: their values as they are wanted, and where each stands.
+"""Sections of a project file: their checked values, and the position of each.
 
-In: the file's text, the environment. Out: values, and diagnostics for those that do not fit. What the keys mean is known to
-`belvedere.project.settings` and `belvedere.project.api_settings`. Values may hold `${env:NAME}` or `${env:NAME:-default}`.
+In: the file's text, the environment. Out: values, and diagnostics for those that do not fit.
+`belvedere.project.settings` and `belvedere.project.api_settings` interpret the keys. Values may contain `${env:NAME}`
+or `${env:NAME:-default}`.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class SectionReader:
         self.diagnostics.append(Diagnostic(code, message, Severity.ERROR, span, hint=hint))
 
     def at(self, section: str, key: str | None) -> Span | None:
-        """Where a key, or its section's heading, stands: in the tables that are laid over the others, if they have it."""
+        """Return the position of a key, or of its section's heading: in the profile's tables, if they have it."""
         if self.is_above(section, key):
             section = f"{self.above_section}.{section}".strip(".")
         start = 0
@@ -142,13 +143,13 @@ class SectionReader:
         return bool(self.above)
 
     def within(self, section: str, key: str, text: str) -> Span | None:
-        """Where a text stands in the value of a key, as it is; else where the key does."""
+        """Return the position of a text in the value of a key, if it is there unchanged; else that of the key."""
         place = self.at(section, key)
         start = -1 if place is None else self.text.find(text, place.end)
         return place if start < 0 else Span(str(self.file), start, start + len(text))
 
     def inside(self, section: str, table: str, key: str, text: str | None) -> Span | None:
-        """Where a key of a table inside a section stands, or a text in its value."""
+        """Return the position of a key of a table inside a section, or of a text in its value."""
         headed = self.at(f"{section}.{table}", None) is not None
         if headed:
             named = f"{section}.{table}"

@@ -1,6 +1,7 @@
-"""What computed columns without a name of their own are called for people: by the expressions that they are.
+"""Names of unnamed computed columns, for people: their expressions.
 
-In: an operator, expressions and rows with the names of its plan (`group`, `aggregate`). Out: the same with `price % 3` and `COUNT(*)`.
+In: an operator, expressions and rows with the names of its plan (`group`, `aggregate`). Out: the same with `price % 3`
+and `COUNT(*)`.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ def text_over(node: Node, expr: Expr) -> str:
 
 
 def predicate_over(node: Node, requested: RowPredicate) -> RowPredicate:
-    """What is wanted of an operator's rows, to be told."""
+    """Return the requested predicate on an operator's rows in a form for people."""
     made = computed(node)
     return replace(requested, tests=tuple(replace_columns(t, made) for t in requested.tests))
 
 
 def group_text(node: Aggregate, members: Iterable[str] | None = None) -> str:
-    """What an aggregate groups by; with `members` one of its grouping sets."""
+    """Return the GROUP BY columns of an aggregate; with `members` those of one of its grouping sets."""
     chosen = [k for k in node.keys if members is None or k.name in members]
     return ", ".join(k.name.rpartition(".")[2] if isinstance(k.expr, exp.Column) else expression_text(k.expr) for k in chosen)
 

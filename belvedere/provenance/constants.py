@@ -111,7 +111,7 @@ def is_impossible(test: Expr) -> bool:
 
 
 def _value(literal: Expr) -> str | bool | Decimal | None:
-    """What a literal says; None for what is compared nowhere but in a database."""
+    """Return the value of a literal; None for types that only a database can compare."""
     if isinstance(literal, exp.Neg):
         value = _value(_bare(literal.this))
         return -value if isinstance(value, Decimal) else None

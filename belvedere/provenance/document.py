@@ -1,6 +1,7 @@
-"""What a row was made of, and why one is missing, as documents: values that JSON has, relations by their names.
+"""Provenance answers as documents: JSON values, relations by their names.
 
-In: a `Why` or a `WhyNot`, and what of a row its reader may see. Out: dicts and lists, for `--json`, REST, agents and the console.
+In: a `Why` or a `WhyNot`, and the columns that its reader may see. Out: dicts and lists, for `--json`, REST, agents and
+the console.
 """
 
 from __future__ import annotations

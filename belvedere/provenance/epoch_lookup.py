@@ -61,7 +61,9 @@ def emitted_in(query_runner: QueryRunner, time: datetime) -> Moment:
 
 
 def arrived_in(query_runner: QueryRunner, moment: Moment) -> RowPredicate:
-    """What rows of an input have in common that an epoch took in: the numbers that it gave; where it is forgotten, their time."""
+    """Return the predicate on an input's rows that an epoch accepted: by their epoch number; if that is no longer
+    known, by their time.
+    """
     last = None if moment.epoch is None else _row(query_runner, moment.epoch)
     before = None if moment.epoch is None else _row(query_runner, moment.epoch - 1)
     if last is None or (before is None and moment.epoch != 1):

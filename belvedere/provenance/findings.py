@@ -1,6 +1,6 @@
-"""What is found of a row that is there, or missing: values that trees and documents show.
+"""Findings on an existing or missing row: values for trees and documents.
 
-In: what `why` and `why_not` have asked of a store. Out: a tree of findings. It asks nothing itself.
+In: results of `why` and `why_not`. Out: a tree of findings. It sends no query itself.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ class FoundRows:
     order: tuple[str, ...] = ()
     """The columns by which the sample is the first rows."""
     untold: str = ""
-    """Why its rows cannot be told."""
+    """Why its rows are not available."""
     below: tuple[Why, ...] = ()
     """For rows of views that were followed: what they were made of."""
     between: tuple[str, ...] = ()
-    """Of rows between operators, which are no rows of `relation`: all relations whose columns they may have, by their ids."""
+    """For rows between operators, which are not rows of `relation`: all relations whose columns they may have, by their
+    ids.
+    """
     last: Mapping[str, Any] | None = None
-    """Of an input's rows the one that arrived last, where that was asked."""
+    """The last row of an input to arrive, if requested."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,13 @@ class Since:
     """When it last changed; where that is not `exact`, when the last of the rows arrived that it is made of. None: not known."""
     exact: bool
     versions: tuple[Version, ...] = ()
-    """Of a relation WITH HISTORY the newest versions of the row, the newest first."""
+    """The newest versions of the row in a relation WITH HISTORY, newest first."""
     count: int = 0
     """How many versions its history has."""
     made_by: tuple[FoundRows, ...] = ()
-    """Of a view without a history: the rows of the inputs that arrived in the epoch of `changed`."""
+    """Rows of the inputs that arrived in the epoch of `changed`, for a view without a history."""
     unknown: tuple[str, ...] = ()
-    """What cannot be told."""
+    """Facts that are not known."""
 
 
 def since_text(found: Since) -> str:
@@ -102,12 +104,12 @@ class Why:
         return self.as_text(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What a notebook shows."""
+        """Print the text for a notebook."""
         printer.text(str(self))
 
 
 class PruningKind(StrEnum):
-    """What kind of operator the rows vanish at."""
+    """Kind of operator that drops the rows."""
 
     FILTER = "filter"
     HAVING = "having"
@@ -137,7 +139,7 @@ class PruningOperator:
     words: str
     near: tuple[FoundRows, ...] = ()
     condition: str = ""
-    """What was wanted there."""
+    """The requested condition at this operator."""
     through: tuple[str, ...] = ()
     """The ids of the views on the way, from the one that was asked for."""
     steps: tuple[str, ...] = ()
@@ -165,5 +167,5 @@ class WhyNot:
         return self.as_text(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What a notebook shows."""
+        """Print the text for a notebook."""
         printer.text(str(self))

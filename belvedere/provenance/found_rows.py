@@ -66,7 +66,7 @@ class Question:
     read: FoundRows
     rows: Node | None
     with_last: bool = False
-    """Of an input's rows: whether the one that arrived last is told, too."""
+    """Whether to also return the input row that arrived last."""
 
 
 def answered(query_runner: QueryRunner, questions: Sequence[Question], size: int) -> tuple[EpochRow | None, list[FoundRows]]:

@@ -28,7 +28,9 @@ def restricted(node: Node, requested: RowPredicate) -> Node:
 
 
 def narrowed(node: Node, requested: RowPredicate, definition: Definition) -> Node:
-    """The wanted rows of an operator, each test as low as it may stand; scans of what is not stored are replaced by its plan."""
+    """Return an operator's plan for the requested rows, with each test as low as possible; scans of relations that are
+    not stored are replaced by their plans.
+    """
     if isinstance(node, Scan):
         plan = inline(node, lambda i: definition(i) if i == node.relation else None)
         return restricted(node, requested) if plan == node else narrowed(plan, requested, definition)

@@ -1,6 +1,6 @@
-"""Which rows stand ahead of another one in an order.
+"""Rows that sort before another one.
 
-In: a TopK. Out: a condition over its input's columns and those of the rows that are compared (`requested.other`).
+In: a TopK. Out: a condition over its input's columns and those of the compared rows (`requested.other`).
 """
 
 from __future__ import annotations

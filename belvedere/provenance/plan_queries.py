@@ -26,7 +26,7 @@ from belvedere.store.read.shared_sets import Sets, SharedSet
 from belvedere.store.stored_table import StoredTable
 
 BySpark = Callable[[Sequence[Node], Mapping[str, pa.Table | Rows], datetime], list[pa.Table]]
-"""What computes plans from the rows of the relations that they scan, at a time; many rows lie in files."""
+"""Function that computes plans from the rows of the relations that they scan, at a time; large inputs are in files."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class QueryRunner:
 
     def ask(self, plans: Sequence[Node]) -> Answers:
         """The rows of each plan, in one snapshot. Raises B7063 where no epoch has made the tables."""
-        plans = [prune(p) for p in plans]  # an aggregate that nobody reads may be one that the database does not compute
+        plans = [prune(p) for p in plans]  # an unused aggregate may be one that the database does not compute
         sets = Sets()
         texts = [self._text(plan, sets) for plan in plans]
         statements, kept = sets.shared(t for t in texts if isinstance(t, str))
@@ -114,7 +114,7 @@ class QueryRunner:
     def _answer(
         self, text: str | Diagnostic, answers: Iterator[pa.Table], computed: Iterator[pa.Table]
     ) -> pa.Table | Diagnostic:
-        """The next rows of whoever was asked; why there are none where nobody was."""
+        """Return the next rows of the database or of Spark; a diagnostic if neither was queried."""
         if isinstance(text, str):
             return next(answers)
         return next(computed, text) if self._is_for_spark(text) else text

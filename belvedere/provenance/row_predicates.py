@@ -52,7 +52,7 @@ class RowPredicate:
         return RowPredicate(tests, tuple(replace(m, condition=replace_columns(m.condition, mapping)) for m in self.matches))
 
     def split(self, names: Collection[str]) -> tuple[RowPredicate, RowPredicate]:
-        """What reads only these columns, and the rest."""
+        """Split the predicate into the part that reads only these columns, and the rest."""
         known = frozenset(names)
         tests = [t for t in self.tests if columns_of(t) <= known]
         matches = [m for m in self.matches if m.reads <= known]

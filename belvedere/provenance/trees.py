@@ -1,6 +1,6 @@
-"""What a row was made of, and why one is missing, as trees that people read: in a terminal, or as text.
+"""Provenance answers as trees for people: in a terminal, or as text.
 
-In: a `Why` or a `WhyNot`. Out: trees, their text. What machines read is in `belvedere.provenance.document`.
+In: a `Why` or a `WhyNot`. Out: trees, their text. `belvedere.provenance.document` has the form for programs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENDLESS = 10_000
 
 
 def why_tree(answer: Why) -> Tree:
-    """What a row was made of."""
+    """Return the tree of a row's input rows."""
     catalog = answer.catalog
     title = f"{shown_names(answer.view)}  {row_text(visible(catalog, answer.view, answer.row))}"
     tree = Tree(title if answer.epoch is None else f"{title}   (epoch {answer.epoch})")
@@ -120,7 +120,7 @@ def row_text(row: Mapping[str, Any]) -> str:
 
 
 def why_text(answer: Why) -> str:
-    """What a row was made of, as text."""
+    """Return a row's input rows as text."""
     return tree_text(why_tree(answer))
 
 

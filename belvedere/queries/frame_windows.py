@@ -33,7 +33,7 @@ AGGREGATES = {**{n: n for n in GROUP_AGGREGATES}, "COLLECT_LIST": "AGG"}
 """Aggregates, and what follows ARRAY_ in the function of arrays for them."""
 ROWS = ("label", "start", "end")
 SOURCE, ROW, WINDOW = "frame", "r", "w"
-"""What the query calls the DataFrame, one of its rows, and the window."""
+"""Names of the query for the DataFrame, one of its rows, and the window."""
 
 
 def window_by(frame: DataFrame) -> FrameWindows:
@@ -181,7 +181,7 @@ class _Names:
         return text
 
     def _root(self, first: int, last: int, text: str, own: str | None) -> str:
-        """What a name stands for: a row or its position, else a column of the row `own`."""
+        """Return the text of a name: a row or its position, else a column of the row `own`."""
         word = text[first:last]
         is_column = word.strip("`").casefold() in {c.casefold() for c in self.columns}
         if own != "" and (not is_column or text[last:].lstrip().startswith(".")):
@@ -218,7 +218,7 @@ class _Names:
 
 
 def _roots(text: str) -> list[tuple[int, int]]:
-    """Where the names of columns or rows stand, without the fields that follow."""
+    """Return the positions of column and row names, without the fields that follow."""
     expr = parse_selected(text).expr
     if expr is None or expr.find(QueryExpression):
         raise fail("B9122", f"a query inside {text!r}", hint="write the whole query with belvedere.sql(spark, text, ...)")

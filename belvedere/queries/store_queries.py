@@ -61,7 +61,7 @@ class StoreAnswer:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What a query may name: relations with their relationships, and query templates by their folded names."""
+    """Names that a query may use: relations with their relationships, and query templates by their folded names."""
 
     definitions: Definitions
     templates: Mapping[str, DefineTemplate] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Vocabulary:
 
 
 def script_vocabulary(text: str, path: Path, project: ProjectSettings, compiled: Catalog) -> Vocabulary:
-    """All that a script defines; its mistakes are told by who has compiled it."""
+    """Return all names of a script; its errors were reported when it was compiled."""
     project, _ = with_functions(replace(project, finder=project.finder or SourceTables()))  # type: ignore[assignment]
     script = parse_script(text, str(path))
     lowering = lower_statements(script, path, project, (), {})
@@ -107,7 +107,7 @@ def _keyed(table: StoredTable) -> Schema:
 
 
 def vocabulary_catalog(known: Vocabulary) -> Catalog:
-    """What a query may name, as a catalog."""
+    """Return the names that a query may use, as a catalog."""
     return finish(ScriptLowering(known.file, known.text, None, known.definitions.copy()))
 
 
@@ -145,7 +145,9 @@ def one_template(templates: list[QueryTemplate], hint: str) -> QueryTemplate:
 def answer_query(
     sql: str, reader: Reader, tables: Mapping[str, StoredTable], known: Vocabulary, spark: Callable[[str], SparkSession]
 ) -> StoreAnswer:
-    """Answer one query of the relations that the store has; `spark` is told why a session is needed, and gives it."""
+    """Answer one query of the relations in the store; `spark` is called with the reason why a session is needed, and
+    returns it.
+    """
     catalog, template = compile_read(sql, known)
     compiled = known.compiled
     plan = template.plan if compiled is None else inline(template.plan, lambda i: plan_of_unstored(compiled, i, tables))
@@ -198,7 +200,7 @@ def answer_in_spark(
 
 
 def _quarantined_in(plan: Node, tables: Mapping[str, StoredTable], last: EpochRow | None) -> dict[str, int | None]:
-    """What a plan reads that is in quarantine in an epoch."""
+    """Return the relations of a plan that are in quarantine in an epoch."""
     held = quarantined(failures_of(last.extra)) if last is not None else {}
     read = {n.relation for n in plan.walk() if isinstance(n, Scan)}
     return {tables[i].name: epoch for i, epoch in held.items() if i in read}

@@ -1,7 +1,8 @@
-"""What the rules share that compute less than all rows of a key: window functions by their frames, WINDOW BY by its windows.
+"""Shared parts of the rules that compute less than all rows of a key: window functions by their frames, WINDOW BY by
+its windows.
 
-In: the changes of the rows that a stage reads. Out: the change of its output. Where the rows around the changes are too many, or where the
-stage has to see all, it goes key by key.
+In: the changed input rows of a stage. Out: the change of its output. If too many rows around the changes are needed, or
+the stage needs all rows, it recomputes key by key.
 """
 
 from __future__ import annotations

@@ -47,7 +47,9 @@ def by_key(operator: Node, partition: Partition, side: int, known: Known) -> Bou
 
 
 def of_keys(own: Bounds, output: Relation, path: str) -> dict[str, int]:
-    """Of the bounds of an output's columns those that are keys of an access path: a key that is complete is not written again."""
+    """Return the bounds of an output's columns that are keys of an access path: the rows of a complete key are not
+    written again.
+    """
     keys = {e.name for e in output.path(path).exprs if isinstance(e, exp.Column)}
     return {n: b for n, b in own.items() if n in keys}
 

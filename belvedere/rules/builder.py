@@ -50,7 +50,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class StageOwner:
-    """What a stage is a part of: the relation it makes, the view it belongs to, and the id it is if it is one itself."""
+    """The owner of a stage: the relation it produces, the view it belongs to, and its id if it is a view itself."""
 
     name: str
     owner: str
@@ -58,7 +58,7 @@ class StageOwner:
 
 
 KeyExpressions = tuple[tuple[Expr, ...], tuple[pa.DataType, ...]]
-"""What an access path is by: expressions over the relation's columns, and their types."""
+"""Key of an access path: expressions over the relation's columns, and their types."""
 
 Choose = Callable[["Builder", Node, StageOwner], Relation]
 """The choice of a rule for the operator on top of a plan."""
@@ -201,7 +201,9 @@ class Builder:
         return slot, keep_columns(Scan(slot.name, state.schema), fragment.schema.names)
 
     def _of_shared(self, fragment: Node, owner: str) -> Node:
-        """What only renames the columns of an operator reads the operator's own relation, which others may read too."""
+        """Return a plan that only renames an operator's columns as a read of the operator's own relation, which other
+        plans may share.
+        """
         below = fragment
         while isinstance(below, Project) and _renames(below):
             below = below.input
@@ -287,7 +289,7 @@ def _renames(project: Project) -> bool:
 
 
 def _passing(pipeline: Pipeline) -> Iterator[str]:
-    """The relations whose changes one stage reads and whose rows nobody does: they need not be stored."""
+    """Yield the relations whose changes one stage reads and whose rows no stage reads: they need not be stored."""
     for stage in pipeline.stages:
         name, relation = stage.output, pipeline.relations[stage.output]
         readers = [(s, slot) for s in pipeline.stages for slot in s.slots if slot.relation == name]
@@ -299,7 +301,9 @@ def _passing(pipeline: Pipeline) -> Iterator[str]:
 
 
 def _unread(pipeline: Pipeline) -> Iterator[str]:
-    """Operators' own relations whose changes are known without their rows, where nobody looks these up, nor reads the key of a change."""
+    """Yield operators' own relations whose changes are known without their rows, if no stage looks them up or reads the
+    key of a change.
+    """
     for stage in pipeline.stages:
         name, relation = stage.output, pipeline.relations[stage.output]
         readers = [(s, slot) for s in pipeline.stages for slot in s.slots if slot.relation == name]

@@ -35,7 +35,7 @@ EVENT_COLUMNS = (
     Column(EVENT_TIME, TIMESTAMP, nullable=False),
     Column(SEQUENCE, pa.int64(), nullable=False),
 )
-"""What every event has besides its row: ADD, CHANGE or DELETE, the epoch's clock, an ever-growing number."""
+"""Additional columns of every event: ADD, CHANGE or DELETE, the epoch's clock, an increasing number."""
 CHANGES = "$changes"
 """Suffix of the relation that holds an exported relation's changes until they are delivered."""
 SAID = {ChangeKind.ADD: "new", ChangeKind.CHANGE: "changed", ChangeKind.DELETE: "gone"}
@@ -126,7 +126,10 @@ def _events(rows: pa.Table, old: pa.Table, kind: ChangeKind, work: Work) -> pa.T
 
 
 def _schema(work: Work) -> pa.Schema:
-    """The columns of events. Rows that a former script made may be NULL where those of this one may not: they are told to be gone."""
+    """Return the columns of events.
+
+    Rows of a former script may be NULL where those of this one may not: their events are deletes.
+    """
     return pa.schema([f.with_nullable(True) for f in work.output.schema.arrow])
 
 

@@ -30,7 +30,7 @@ VERSION_COLUMNS = (
     Column(SINCE_TIME, TIMESTAMP, nullable=False, hidden=True),
     Column(UNTIL_TIME, TIMESTAMP, hidden=True),
 )
-"""What a version of a row has besides the row."""
+"""Additional columns of a version of a row."""
 
 
 @dataclass(frozen=True)

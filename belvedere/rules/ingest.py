@@ -35,7 +35,7 @@ class IngestStage(Stage):
 
 
 def maintain_input(builder: Builder, table: Input) -> None:
-    """The relation of an input; not stored where it only grows and nobody needs its old rows."""
+    """Create the relation of an input; it is not stored if it only grows and no stage needs its old rows."""
     stored = table.id in builder.stored_ids or not table.append_only
     retention = table.keep if table.append_only else None
     part = StageOwner(table.id, table.id, table.id)

@@ -53,7 +53,7 @@ class Spans:
         self.sizes: dict[int, int] = {}
 
     def place(self, key: int, start: int, count: int, after: bool) -> int | None:
-        """The place of the row so many rows before or after a place; None = there are not so many."""
+        """Return the position of the row `count` rows before or after a position; None if there are fewer rows."""
         return self.work.storage.place(self.relation, self.path, key, self.column, start, count, after)
 
     def has(self, place: int) -> bool:
@@ -65,7 +65,7 @@ class Spans:
         return True
 
     def rows(self, key: int, begin: int | None, end: int | None) -> pa.Table:
-        """The rows from one place to another; None = to the edge, where NULLs stand below. Raises TooMuch."""
+        """Return the rows from one position to another; None = to the edge, where NULLs sort below. Raises TooMuch."""
         reader = self.work.storage.look_up_span(self.relation, self.path, key, self.column, begin, end)
         batches: list[pa.RecordBatch] = []
         self.sizes[key] = 0

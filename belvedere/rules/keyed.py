@@ -93,7 +93,7 @@ class KeyedStage(OperatorStage):
 
 
 def counted_slots(stage: Stage) -> tuple[str, ...]:
-    """Of a join that only asks for a match, the left side's rows alone count."""
+    """Return the slots whose rows count: for a join that only tests for a match, the left side."""
     operator = operator_of(stage.plan)
     names = {s.name for s in stage.slots}
     if isinstance(operator, Join) and operator.kind in (JoinKind.SEMI, JoinKind.ANTI):

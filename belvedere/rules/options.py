@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Options:
-    """What may be done to maintain views at less cost; whatever is switched off, the answer is the same: the plain rules are the oracle."""
+    """Switches of the optimizations; the answer never depends on them: the plain rules are the oracle."""
 
     off: frozenset[str] = frozenset()
     """The names of rules (`RULES`) that are not used."""

@@ -1,7 +1,7 @@
-"""What a rule is: it looks at an operator, and maintains it or says why not.
+"""The interface of rules: a rule checks an operator, and maintains it or says why not.
 
-In: the operator with the linear ones above it. Out: a way to maintain it, or a refusal. One file of this package is one rule: whether it
-applies, its stage with its SQL, how that runs, what expires, and what `explain` says.
+In: the operator with the linear ones above it. Out: a way to maintain it, or a refusal. Each file of this package is
+one rule: whether it applies, its stage with its SQL, how that runs, what expires, and its text in `explain`.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class OperatorStage(Stage):
         return f"at most {operator.limit} rows{by}"
 
     def is_bounded(self, output: Relation) -> bool:
-        """Whether the operator has one group, or the first so many rows of all."""
+        """Return whether the operator has one group, or a limited number of first rows."""
         operator = operator_of(self.plan)
         if isinstance(operator, Aggregate):
             return not operator.keys

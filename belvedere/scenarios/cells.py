@@ -1,7 +1,7 @@
 """Rows as a small table of text, and back.
 
-In: lines `a | b` with a header, or JSON lines; or rows and their columns. Out: dicts of values; or aligned lines. A cell is JSON where
-it can be read as JSON, else it is the text that stands there; so a text such as `12` or `null` is written in quotes.
+In: lines `a | b` with a header, or JSON lines; or rows and their columns. Out: dicts of values; or aligned lines. A
+cell is JSON if it can be read as JSON, else it is text; so texts such as `12` or `null` are written in quotes.
 """
 
 from __future__ import annotations

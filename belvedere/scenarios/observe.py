@@ -1,7 +1,7 @@
-"""What the expectations of a scenario look at, as lines of text.
+"""Observations for the expectations of a scenario, as lines of text.
 
-In: the world of a running scenario and an expectation. Out: `Observation`: the lines as they are now, in the form in which they are
-written into a file, and whether the file says the same. Changes nothing.
+In: the world of a running scenario and an expectation. Out: `Observation`: the present lines, in the form in which they
+are written into a file, and whether the file has the same. It changes nothing.
 """
 
 from __future__ import annotations

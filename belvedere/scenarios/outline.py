@@ -1,6 +1,6 @@
 """The outline of a golden file: cases, each with a title, prose, an input and sections.
 
-In: text. Out: `Case`s with the lines they stand on. Knows nothing of what sections mean.
+In: text. Out: `Case`s with their line numbers. It does not interpret sections.
 
     === title
     prose
@@ -49,7 +49,7 @@ class Case:
 
 
 def read_outline(text: str) -> list[Case]:
-    """All cases of a file; what stands before the first is prose about the file."""
+    """Return all cases of a file; text before the first one is prose about the file."""
     cases: list[Case] = []
     lines = enumerate(text.split("\n"), start=1)
     for number, line in lines:

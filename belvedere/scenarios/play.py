@@ -1,7 +1,8 @@
-"""Run one scenario and say what each of its expectations showed.
+"""Execution of one scenario, with the result of each expectation.
 
-In: a scenario, the path of its file, a way to get a Spark session (asked only where something is stepped). Out: an `Outcome`: a check
-per expectation and per mistake that nobody expected. Everything it writes is in a folder of its own: sinks lead there too.
+In: a scenario, the path of its file, a function that returns a Spark session (called only if the scenario steps). Out:
+an `Outcome`: a check per expectation and per unexpected error. It writes only into its own folder: sinks write there
+too.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Expectation:
 
 @dataclass
 class Outcome:
-    """What running a scenario showed; `trouble` are mistakes that ended it and `seconds` what it took."""
+    """Result of a scenario; `trouble` are errors that ended it and `seconds` its duration."""
 
     scenario: Scenario
     checks: list[Expectation] = field(default_factory=list)
@@ -123,7 +124,10 @@ def _script(scenario: Scenario, file: Path) -> tuple[str, str]:
 
 
 def _inside(project: ProjectSettings, folder: Path) -> ProjectSettings:
-    """The project with sinks that lead into a folder: a test delivers to nobody. Unless it says else, a view that fails is an error."""
+    """Return the project with sinks that write into a folder: a test never delivers.
+
+    By default a view that fails is an error.
+    """
     sinks = {
         name: sink if sink.connector == "console" else Sink(name, "files", folder / name, sink.format)
         for name, sink in project.sinks.items()

@@ -1,4 +1,4 @@
-"""What one run of a scenario has made so far."""
+"""State of one run of a scenario."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from belvedere.workbench.workbench import Workbench
 
 @dataclass
 class World:
-    """What observations look at: the compiled script, the Workbench, the last answer and error, where sinks lead."""
+    """World of observations: the compiled script, the Workbench, the last answer and error, the folder of sinks."""
 
     compiled: Compiled
     texts: dict[str, str]

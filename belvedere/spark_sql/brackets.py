@@ -41,7 +41,7 @@ _OPERANDS: dict[type[exp.Expr], tuple[tuple[str, int], ...]] = {
     exp.Not: (("this", NOT),),
     **{kind: (("this", level),) for kind, level in LEVELS.items() if level in (SIGN, POSTFIX)},
 }
-"""What level each argument of a node has at least."""
+"""Minimum level of each argument of a node."""
 
 
 def bracketed(tree: exp.Expr) -> exp.Expr:

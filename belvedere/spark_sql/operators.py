@@ -1,8 +1,8 @@
 """Operators in the order of Spark's grammar (`SqlBaseParser.g4`), which is not that of the parser below.
 
-In: tokens. Out: sqlglot trees. From the loosest: OR, AND, NOT, one predicate (IS, IN, LIKE, BETWEEN, ...), then all comparisons
-on one level, `|`, `^`, `&`, shifts, `+ - ||`, `* / % DIV`, signs. All that is binary groups from the left. A predicate is no
-operand of an operator or of another predicate unless it stands in brackets.
+In: tokens. Out: sqlglot trees. From the loosest: OR, AND, NOT, one predicate (IS, IN, LIKE, BETWEEN, ...), then all
+comparisons on one level, `|`, `^`, `&`, shifts, `+ - ||`, `* / % DIV`, signs. All binary operators associate to the
+left. A predicate is not an operand of an operator or of another predicate unless it is in brackets.
 """
 
 from __future__ import annotations
@@ -79,12 +79,13 @@ PREDICATES = frozenset(
 
 
 WRITTEN = "as_written"
-"""What was written, where the text matters: the name of a call, in its meta, if another name has other digits in Spark; the number `7S`, an
-argument of the cast that it is: CAST(7 AS SMALLINT) does not equal it."""
+"""Key of the text as written, where it matters: the name of a call, in its meta, if another name has other digits in
+Spark; the number `7S`, an argument of the cast that it means, because CAST(7 AS SMALLINT) does not equal it.
+"""
 WHOLE_SUFFIXES = frozenset("YSL")
-"""Ends of whole numbers that tell their type."""
+"""Suffixes of whole numbers that define their type."""
 BY_DIGITS = frozenset("SL")
-"""Those of them that Spark takes by their digits beside a decimal: `1.5 + 7S` is DECIMAL(3, 1), `1.5 + 7Y` a wider one."""
+"""Suffixes that Spark types by their digits next to a decimal: `1.5 + 7S` is DECIMAL(3, 1), `1.5 + 7Y` a wider one."""
 
 
 def _logarithm(name: str, base: int) -> Callable[[list[Any]], exp.Expr]:
@@ -146,7 +147,7 @@ class OperatorParser(SparkParser):
         return this or self._operand(COMPARISON)
 
     def _parse_bitwise(self) -> exp.Expr | None:
-        """What stands beside a predicate's word: comparisons too."""
+        """Parse an operand of a predicate, including comparisons."""
         return self._operand(COMPARISON)
 
     def _parse_range(self, this: exp.Expr | None = None, parse_is: bool = False) -> exp.Expr | None:
@@ -177,7 +178,7 @@ class OperatorParser(SparkParser):
         return found
 
     def _refuse_second(self, index: int) -> None:
-        """A predicate ends its operand: what goes on with an operator or a further predicate is read by nobody alike."""
+        """Reject an operator or a second predicate after a predicate: other parsers read it differently."""
         if not self._curr:
             return
         kind, word = self._curr.token_type, self._curr
@@ -255,7 +256,7 @@ class OperatorParser(SparkParser):
         return self._operand(SUM) if parse_mod else super()._parse_term(parse_mod)
 
     def _parse_unary(self) -> exp.Expr | None:
-        """Signs, and what stands tighter still: COLLATE. NOT stands before a whole condition alone."""
+        """Parse signs, and COLLATE, which binds tighter. NOT is only allowed before a whole condition."""
         if self._curr and self._curr.token_type == TokenType.NOT:
             self.refuse_chained(self._curr, self._prev)
         if self._curr and self._curr.token_type in self.UNARY_PARSERS:
@@ -268,7 +269,9 @@ class OperatorParser(SparkParser):
         return this
 
     def _signed(self) -> exp.Expr:
-        """`+x` makes a number of a text, as `positive(x)` does; `+7` is the literal, wherever one has to stand."""
+        """Parse a sign: `+x` makes a number of a text, as `positive(x)` does; `+7` is the literal, also where a literal
+        is required.
+        """
         inner = self._parse_unary()
         if isinstance(inner, exp.Literal) and not inner.is_string:
             return inner
@@ -281,7 +284,7 @@ class OperatorParser(SparkParser):
 
 
 def without_plus(node: exp.Expr) -> exp.Expr:
-    """What stands behind a plus sign; any other node itself."""
+    """Return the operand of a plus sign; any other node unchanged."""
     if isinstance(node, exp.Anonymous) and node.name == "positive" and len(node.expressions) == 1:
         found: exp.Expr = node.expressions[0]
         return found

@@ -19,9 +19,9 @@ def snapshot(url: str) -> Snapshot:
 
 
 def put_back(url: str, folder: Path, documents: Mapping[str, str]) -> None:
-    """Make the store anew from the files of a snapshot, with other `documents`: all of it is there, or nothing.
+    """Create the store from the files of a snapshot, with other `documents`, completely or not at all.
 
-    Raises B7101 where a store is there already.
+    Raises B7101 if the store exists already.
     """
     dialect_of(url).put_back(url, folder, documents)
 

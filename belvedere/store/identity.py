@@ -1,7 +1,7 @@
-"""Who a store is: an id that it gets when it is made, and that no other store has.
+"""Identity of a store: an id assigned at its creation, which no other store has.
 
-In: a store, or a reader of one. Out: its `Identity`. Folders that belong to a store have its id as their name, so neither the name of its
-file nor that of its script decides which folder is taken. A copy that `belvedere restore` makes gets an id of its own.
+In: a store, or a reader of one. Out: its `Identity`. Folders of a store have its id as their name, so they depend
+neither on the name of its file nor on its script. A copy created by `belvedere restore` gets a new id.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ IDENTITY = "_identity"
 
 
 class DocumentStore(Protocol):
-    """What has a store's documents: a store, a reader, a snapshot."""
+    """An object with a store's documents: a store, a reader, a snapshot."""
 
     def document(self, name: str) -> str | None: ...
 

@@ -21,7 +21,7 @@ from belvedere.store.identifiers import identifier, index_name, quoted, stored_n
 from belvedere.store.stored_table import StoredTable
 
 ASIDE = "aside"
-"""What names of tables are made of that are to replace others."""
+"""Part of the names of tables that will replace others."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Layout:
 
     @cached_property
     def flat(self) -> pa.Schema:
-        """What the driver moves."""
+        """Return the schema that the driver transfers."""
         return pa.schema([pa.field(c, f.flat) for c, f in zip(self.columns, self.forms, strict=True)])
 
     def form_of(self, column: str) -> StoredForm:

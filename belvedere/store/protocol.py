@@ -1,9 +1,10 @@
-"""What a store can do: the one protocol that SQLite and Postgres implement.
+"""The protocol of stores, which SQLite and Postgres implement.
 
-A store holds one table per relation that people read (public views and inputs, events, histories), the epoch row, and documents; what
-operators look up lies in `belvedere.state`. All of an epoch's work happens in one transaction on one writing connection; readers in other
-processes see whole epochs only. Rows cross this line as Arrow record batch readers in the *catalog's* types: the codec of each store is its
-own affair. A reader that was returned must be consumed or closed before the next call.
+A store has one table per relation that people read (public views and inputs, events, histories), the epoch row, and
+documents; the rows that operators look up are in `belvedere.state`. All work of an epoch happens in one transaction on
+one writing connection; readers in other processes see only whole epochs. Rows cross this interface as Arrow record
+batch readers in the *catalog's* types: each store has its own codec. A returned reader must be consumed or closed
+before the next call.
 
 Every stored row has `_key` (utf8, not null: canonical text of the key columns).
 """
@@ -25,7 +26,7 @@ from belvedere.store.read.shared_sets import SharedSet
 from belvedere.store.stored_table import StoredTable
 
 CHUNK_BYTES = 64 << 20
-"""So much of a table is held in memory at once where nothing else is said."""
+"""Default maximum bytes of a table in memory."""
 
 __all__ = ["CHUNK_BYTES", "KEY", "WEIGHT", "EpochRow", "Lease", "Reader", "Snapshot", "Store", "Transaction"]
 
@@ -44,7 +45,7 @@ class EpochRow:
 
 @dataclass(frozen=True)
 class Lease:
-    """Who may write: an owner's random name and when its right ends unless renewed."""
+    """The right to write: an owner's random name, and the time at which its lease ends unless renewed."""
 
     owner: str
     expires_at: datetime
@@ -78,7 +79,9 @@ class Transaction(Protocol):
         """Put in rows whose `_key`s are new: the fast path for streams."""
 
     def append_apart(self, table: StoredTable, put: Callable[[Any], pa.Table], rows: int) -> Callable[[], None] | None:
-        """Let tasks of other processes bring so many new rows: what then puts them in, or None. `put` runs a task's function over them."""
+        """Let tasks of other processes write `rows` new rows; return the function that then adds them to the table, or
+        None. `put` runs a task's function over the rows.
+        """
 
     def apply_apart(self, table: StoredTable, put: Callable[[Any], pa.Table], rows: int) -> Callable[[], None] | None:
         """Let tasks of other processes bring a delta of `rows` rows, as `append_apart` does new rows."""
@@ -106,7 +109,7 @@ Take = Callable[[pa.RecordBatchReader], None]
 
 
 class AnsweringReader(Protocol):
-    """What answers requests: a read-only connection for statements. Thread-safe."""
+    """A reader for requests: a read-only connection for statements. Thread-safe."""
 
     @property
     def dialect(self) -> str:

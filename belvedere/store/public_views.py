@@ -35,7 +35,7 @@ class ViewSchema:
     schema: str = ""
     """Empty: beside the tables, under names that begin with `views_`."""
     first: tuple[str, ...] = ()
-    """What is to be done there before the first view is made."""
+    """Statements before the first view is created."""
     reader: str = ""
     """The role that may read them; empty: there is none."""
     taken: frozenset[str] = field(default_factory=frozenset)
@@ -65,7 +65,7 @@ class ViewGrant:
 
 
 def granting(grants: Iterable[ViewGrant], columns: Collection[str], target: str) -> Iterator[str]:
-    """The statements that give rights on a table or a view that was made anew, as far as it has the stored `columns`."""
+    """Yield the statements that restore grants on a recreated table or view, for its stored `columns`."""
     for grant in grants:
         if grant.column is None or grant.column in columns:
             column = f" ({quoted(grant.column)})" if grant.column is not None else ""

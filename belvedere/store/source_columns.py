@@ -1,7 +1,7 @@
-"""The columns of sources' tables as the store knows them.
+"""The columns of sources' tables as stored.
 
-In: a catalog, an epoch's row. Out: a document for the row, and from it Arrow schemas again. An input whose columns its rows told keeps
-these for as long as the store lives: a file that comes later does not change what views were compiled for.
+In: a catalog, an epoch's row. Out: a document for the row, and Arrow schemas from it. An input with inferred columns
+keeps them for the life of the store: a later file does not change the schema that views were compiled for.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def columns_document(catalog: Catalog) -> dict[str, Any]:
 
 
 def columns_of(row: EpochRow | None) -> dict[str, dict[str, pa.Schema]]:
-    """What `columns_document` wrote into an epoch's row."""
+    """Return the columns that `columns_document` wrote into an epoch's row."""
     document: Mapping[str, Mapping[str, str]] = row.extra.get(COLUMNS, {}) if row is not None else {}
     return {s: {t: _schema(text) for t, text in tables.items()} for s, tables in document.items()}
 

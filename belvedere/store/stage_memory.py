@@ -1,7 +1,7 @@
-"""What stages remember from epoch to epoch beside their rows: a few numbers in the epoch's row.
+"""Memory of stages between epochs, in addition to their rows: a few numbers in the epoch's row.
 
-In: the `extra` of an epoch's row. Out: one typed value for each stage, as its rule declares it (`Stage.memory`). A number is stored under
-the name of the stage's output and a suffix of its own; a number that has its default is not stored.
+In: the `extra` of an epoch's row. Out: one typed value for each stage, as its rule declares it (`Stage.memory`). A
+number is stored under the name of the stage's output and its own suffix; a number with its default value is not stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ def remembered(suffix: str, default: int | None) -> Any:
 
 @dataclass
 class StageMemory:
-    """What one stage remembers: by itself nothing. A rule declares fields by `remembered`, and its stage changes them in an epoch."""
+    """The memory of one stage: empty by default.
+
+    A rule declares fields by `remembered`, and its stage changes them in an epoch.
+    """
 
     @classmethod
     def _numbers(cls, output: str) -> Iterator[tuple[Field[Any], str]]:
@@ -46,25 +49,25 @@ class Numbered(StageMemory):
 
 @dataclass
 class HistoryMemory(StageMemory):
-    """The first epoch whose state a history can tell, and that epoch's clock in microseconds; None without a history."""
+    """The first epoch whose state a history has, and that epoch's clock in microseconds; None without a history."""
 
     began: int | None = remembered(" began", None)
     began_at: int | None = remembered(" began at", None)
 
 
 class Memories:
-    """What all stages remember after an epoch, also those of relations that are no more."""
+    """The memory of all stages after an epoch, including those of dropped relations."""
 
     def __init__(self, stored: Mapping[str, int] | None = None):
         self._stored = dict(stored or {})
 
     @classmethod
     def of(cls, extra: Mapping[str, Any]) -> Memories:
-        """Those of an epoch's row."""
+        """Read the memories from an epoch's row."""
         return cls(extra.get(MEMORIES))
 
     def recall(self, output: str, kind: type[Kind]) -> Kind:
-        """What the stage of an output remembers."""
+        """Return the memory of the stage of an output."""
         found = {f.name: self._stored[name] for f, name in kind._numbers(output) if name in self._stored}
         return kind(**found)
 

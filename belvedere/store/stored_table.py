@@ -25,9 +25,10 @@ class StoredTable:
     order: tuple[tuple[str, bool, bool], ...] = ()
     """A view's own order: (column, descending, NULLs first)."""
     query: str = ""
-    """The SQL, in the store's dialect, of a relation that is computed when it is read: it holds no rows, and has no `_key`.
+    """SQL, in the store's dialect, of a relation that is computed at read time: it stores no rows, and has no `_key`.
 
-    Without a name it is a query, which a reader answers and nobody makes."""
+    Without a name it is a query, which a reader runs without creating a view.
+    """
 
     @property
     def arrow(self) -> pa.Schema:

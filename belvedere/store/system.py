@@ -38,7 +38,7 @@ TAKE_LEASE = (
 
 
 def set_documents(count: int) -> str:
-    """The statement that keeps so many documents; its parameters are their names and contents."""
+    """Return the statement that stores `count` documents; its parameters are their names and contents."""
     rows = ", ".join(["(?, ?)"] * count)
     return f"INSERT INTO {DOCUMENT} VALUES {rows} ON CONFLICT (name) DO UPDATE SET content = excluded.content"
 

@@ -1,1 +1,1 @@
-"""What the commands share: the terminal's lines and tables, the prompt, options, the store of a script."""
+"""Shared parts of the commands: the terminal's lines and tables, the prompt, options, the store of a script."""

@@ -23,5 +23,5 @@ def host_of(given: str | None, project: ProjectSettings) -> str:
 
 
 def port_of(given: int | None, project: ProjectSettings) -> int | None:
-    """The port that was asked for; None where nobody did."""
+    """Return the requested port, or None."""
     return given if given is not None else project.api.get("port")

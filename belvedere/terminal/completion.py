@@ -1,6 +1,7 @@
-"""What may follow at the prompt: the words of its commands, else those that an editor offers in a script.
+"""Completion at the prompt: the words of its commands, else those that an editor offers in a script.
 
-In: the text before and after the cursor, the relations and query templates that a query may name. Out: words. It knows no terminal.
+In: the text before and after the cursor, the relations and query templates that a query may name. Out: words. It knows
+no terminal.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from belvedere.editor.known_relations import Known
 
 COMMANDS = ("\\d", "\\f", "\\format", "\\timing", "\\q", "help")
 DEFINING = ("IMPORT", "EXPORT", "CREATE")
-"""What no query begins with."""
+"""Keywords that begin no query."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,9 @@ class Words:
     templates: Sequence[str] = ()
 
     def after(self, text: str, rest: str = "") -> Iterator[tuple[str, int]]:
-        """The words that may stand between `text` and `rest`, each with how many characters at the end of `text` it replaces."""
+        """Yield the words that may come between `text` and `rest`, each with the number of characters at the end of
+        `text` that it replaces.
+        """
         if text.lstrip().startswith("\\"):
             yield from self._of_command(text.lstrip())
             return

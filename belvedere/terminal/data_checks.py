@@ -84,7 +84,7 @@ def _starting(stack: ExitStack, project: ProjectSettings) -> Callable[[], Any]:
 
 @contextmanager
 def _without_rows(name: str) -> Iterator[None]:
-    """Late rows are told with all else."""
+    """Report a table without rows; late rows are reported with the other findings."""
     log = logging.getLogger(name)
     log.disabled, before = True, log.disabled
     try:
@@ -127,7 +127,7 @@ def _table(rows: Any) -> pa.Table:
 
 
 def as_json(looked: Sequence[Looked]) -> list[dict[str, Any]]:
-    """What was found, as data."""
+    """Return the findings as data."""
     return [_as_json(one) for one in looked]
 
 

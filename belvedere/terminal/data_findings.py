@@ -1,6 +1,7 @@
-"""What people should know of a sample of a table's rows: what an epoch refuses, and what it takes but nobody may have meant.
+"""Findings on a sample of a table's rows: rows that an epoch rejects, and accepted rows that are probably wrong.
 
-In: a sample, judged as an epoch judges rows. Out: findings, each with an example and what to do. Nothing is judged here.
+In: a sample, checked as an epoch checks rows. Out: findings, each with an example and a remedy. It checks no row
+itself.
 """
 
 from __future__ import annotations
@@ -63,12 +64,12 @@ class Finding:
 
     @property
     def shown(self) -> str:
-        """What people read of it: the reason in full, unless it cites the value that `text` has."""
+        """Return the text for people: the full reason, unless it quotes the value that `text` has."""
         return self.what if self.reason.kind in _OF_VALUES else self.reason or self.what
 
 
 def findings_of(table: Input, sampled: Sampled, rows: pa.Table, late: int, late_rows: pa.Table | None) -> list[Finding]:
-    """What is to be told of a sample; `rows` are those that came, of which `late` ones are not used."""
+    """Return the findings of a sample; `rows` are the accepted ones, of which `late` ones are not used."""
     arriving = rows.filter(pc.greater(rows[WEIGHT], 0)) if WEIGHT in rows.schema.names else rows
     return [
         *_refused(sampled.arrived.rejected, sampled.arrived.refused),
@@ -155,7 +156,7 @@ def _times(table: Input, rows: pa.Table) -> Iterator[Finding]:
 
 
 def _keys(table: Input, sampled: Sampled, rows: pa.Table) -> Iterator[Finding]:
-    """Keys with several rows of which nobody knows the last."""
+    """Yield keys with several rows whose last one is not known."""
     if not table.primary_key or sampled.order == "rows" or not rows.num_rows:
         return
     parts = [label for count, label in sampled.arrived.producers for _ in range(count)]

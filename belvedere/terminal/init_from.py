@@ -1,7 +1,8 @@
-"""A project from what is there: a script that imports each table of a folder, a cluster or a database, and belvedere.toml.
+"""Projects for existing data: a script that imports each table of a folder, a cluster or a database, and
+belvedere.toml.
 
-In: the project's directory, a folder or an address. Out: texts by path, and what people are to know. Columns are those that the rows, the
-messages or the database tell; tables that do not tell them are left out, and named. No password goes into a file.
+In: the project's directory, a folder or an address. Out: texts by path, and notices. Columns are inferred from the
+rows, the messages or the database; tables without columns are skipped, and named. No file contains a password.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ WORD = re.compile(r"[^\W\d]\w*", re.ASCII)
 
 @dataclass(frozen=True)
 class NewProject:
-    """What `init` writes, the script first; tables that were left out; what is to be done before the first run."""
+    """Result of `init`: files, the script first; skipped tables; steps before the first run."""
 
     contents: dict[Path, str]
     left_out: tuple[str, ...] = ()

@@ -141,7 +141,7 @@ def _from_postgres(address: str) -> NewProject:
 
 
 def _publication(server: Any, requested: list[Any]) -> list[str]:
-    """What the owner of the tables has to run."""
+    """Return the statements that the owner of the tables has to run."""
     from belvedere.connectors.postgres.publication import addition_statement, publication_statement  # loads the driver
 
     ((level,),) = server.ask("SELECT current_setting('wal_level')")

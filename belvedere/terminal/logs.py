@@ -1,7 +1,7 @@
-"""The log as data: one JSON object a line on stderr, for programs that collect logs (`--log json`).
+"""The log as data: one JSON object per line on stderr, for log collectors (`--log json`).
 
-In: what a command tells, and records of Python's logging. Out: lines with `time` (UTC), `level`, `message` and further
-fields. What Spark's JVM writes of its own is not changed.
+In: reports of a command, and records of Python's logging. Out: lines with `time` (UTC), `level`, `message` and further
+fields. Output of Spark's JVM is not changed.
 """
 
 from __future__ import annotations

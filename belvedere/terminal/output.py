@@ -1,6 +1,6 @@
-"""What commands share: reading the script that an argument names, printing diagnostics.
+"""Shared input and output of commands: reading the script that an argument names, printing diagnostics.
 
-In: paths and diagnostics. Out: text on a stream. Decides no exit code.
+In: paths and diagnostics. Out: text on a stream. It decides no exit code.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def show(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str], *, stream:
 
 
 def quarantine_notice(held: Mapping[str, int | None]) -> str:
-    """What is in quarantine, with its last good epoch, a line each."""
+    """Return the views in quarantine, with their last good epochs, one per line."""
     rows = (
         (name, "no epoch has filled it yet" if epoch is None else f"its rows are those of epoch {epoch}")
         for name, epoch in held.items()

@@ -1,8 +1,8 @@
-"""What a command is doing, from its first second on: a line that is drawn again in a terminal, plain lines elsewhere.
+"""Progress of a command, from its first second on: a line that is redrawn in a terminal, plain lines elsewhere.
 
-In: what is under way, how much of how much is done. Out: text on stderr; stdout is for results. Elsewhere than in a terminal a line
-comes when something takes longer than a second, then more and more seldom. `BELVEDERE_PROGRESS=off` says nothing, and so does a command
-with `--json`.
+In: the present activity, and its progress. Out: text on stderr; stdout is for results. Outside a terminal a line is
+printed when an activity takes longer than a second, then less and less often. `BELVEDERE_PROGRESS=off` and `--json`
+suppress it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from belvedere.process.activity import NOW
 
 VARIABLE = "BELVEDERE_PROGRESS"
 REPORTED_AT = (10.0, 30.0)
-"""Seconds after which plain lines tell that something is still under way; then each minute."""
+"""Seconds after which plain lines report that an activity still runs; then every minute."""
 LATER = 60.0
 
 
@@ -31,9 +31,9 @@ def stamped(text: str, level: str = "INFO", now: datetime | None = None) -> str:
 
 
 class UnderWay:
-    """A context in which what is under way (`belvedere.process.activity`) is told.
+    """A context that reports the present activity (`belvedere.process.activity`).
 
-    `quiet`: say nothing; `draws`: also in a terminal; `line_of` makes a plain line of a text.
+    `quiet`: print nothing; `draws`: also in a terminal; `line_of` returns the plain line of a text.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class UnderWay:
                 self._live.start()
 
     def line(self) -> str:
-        """What is told now."""
+        """Return the present line."""
         line = NOW.line()
         if 0 < self._done < self._total:
             left = (time.monotonic() - self._began) / self._done * (self._total - self._done)
@@ -123,7 +123,7 @@ class UnderWay:
 
 
 def reported_at(reported: int, patience: float) -> float:
-    """The seconds after which something is told again that was told so many times."""
+    """Return the seconds until the next report, after a number of reports."""
     times = [patience, *(t for t in REPORTED_AT if t > patience)]
     return times[reported] if reported < len(times) else LATER * (reported - len(times) + 1)
 

@@ -1,6 +1,7 @@
-"""What a run shows: a live table in a terminal, plain lines elsewhere, JSON lines where asked for.
+"""Output of a run: a live table in a terminal, plain lines elsewhere, JSON lines on request.
 
-In: the API's address, then a `EpochProgress` per epoch. Out: text on stdout, whose first line is the address. Decides nothing.
+In: the API's address, then an `EpochProgress` per epoch. Out: text on stdout, whose first line is the address. It
+decides nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Display(Protocol):
     def start(self, address: str, store: str) -> None: ...
 
     def phase(self, text: str) -> None:
-        """What is under way before the first epoch is there."""
+        """Show the present activity before the first epoch."""
 
     def progress(self, progress: EpochProgress) -> None: ...
 
@@ -156,7 +157,7 @@ class LiveTable:
         self.live.stop()
 
     def table(self) -> Any:
-        """What the terminal shows now."""
+        """Return the present content of the terminal."""
         from rich.console import Group  # takes long, and only a terminal needs it
         from rich.table import Table
         from rich.text import Text

@@ -88,7 +88,7 @@ class Shell:
     _is_given_up: bool = field(default=False, init=False)
 
     def words(self) -> Words:
-        """What may be completed."""
+        """Return the completions."""
         self.store.tables()  # raises where the store is away
         known = self.store.vocabulary()
         names = Known(vocabulary_catalog(known), QUERY_FILE)
@@ -147,9 +147,10 @@ class Shell:
 
     @contextmanager
     def _giving_up(self) -> Iterator[None]:
-        """Ctrl-C ends Spark's jobs first: PySpark waits for them before it lets an interrupt through, and then tells of their failure.
+        """Stop Spark's jobs first on Ctrl-C: PySpark waits for them before it passes an interrupt on, and then reports
+        their failure.
 
-        While Spark starts it waits: what is half started would neither be used nor end.
+        While Spark starts, Ctrl-C waits: a half-started session could neither be used nor stopped.
         """
         self._is_given_up = False
 

@@ -74,7 +74,7 @@ class StoreTables:
         return {n: e for n, e in quarantined(failures_of(last.extra)).items() if is_readable(n)} if last is not None else {}
 
     def vocabulary(self) -> Vocabulary:
-        """What a query may name."""
+        """Return the names that a query may use."""
         return self.script or store_vocabulary(self.tables().values(), self.project)
 
     def answer(self, sql: str, spark: Callable[[str], SparkSession]) -> StoreAnswer:

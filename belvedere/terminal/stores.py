@@ -17,7 +17,7 @@ from belvedere.terminal.output import has_errors
 
 @dataclass(frozen=True)
 class OverStore:
-    """A script compiled over a store: the store's URL, the project with the columns that it has, all that is to be told."""
+    """A script compiled over a store: the store's URL, the project with the stored columns, all diagnostics."""
 
     url: str
     project: ProjectSettings

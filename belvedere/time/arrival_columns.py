@@ -1,8 +1,8 @@
-"""What a row gets when it arrives: its `rowtime`, and the columns METADATA FROM 'timestamp' and 'uuid'.
+"""Columns of a row set on arrival: its `rowtime`, and the columns METADATA FROM 'timestamp' and 'uuid'.
 
-In: rows of an input as they were given, the clock at their arrival. Out: the rows with these columns. They are part of the row from here
-on: of the intake's journal, of every epoch and of every replay, so an identity is made once. `ArrivalTimes` are the clocks at which the
-rows of a source have arrived.
+In: rows of an input as sent, the clock at their arrival. Out: the rows with these columns. From here on they are part
+of the row: in the journal, in every epoch and every replay, so an identity is created once. `ArrivalTimes` are the
+clocks at which the rows of a source arrived.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ArrivalTimes:
         return ArrivalTimes(self.counts - np.bincount(gone, minlength=len(self.counts)), self.clocks)._with(self.clocks)
 
     def of_rows(self, start: int, count: int) -> pa.Array:
-        """`_ingest_time` of so many rows from a place on."""
+        """Return `_ingest_time` of `count` rows from a position on."""
         run = np.searchsorted(np.cumsum(self.counts), np.arange(start, start + count), side="right")
         return pa.array(self.clocks[run], pa.int64()).cast(TIMESTAMP)
 
@@ -77,7 +77,7 @@ NO_TIMES = ArrivalTimes.of()
 
 
 def at_once(now: int, count: int) -> pa.Array:
-    """One clock, in microseconds, as the time of so many rows."""
+    """Return one clock, in microseconds, as the time of `count` rows."""
     return pa.array(np.full(count, now), pa.int64()).cast(TIMESTAMP)
 
 
@@ -115,7 +115,7 @@ def arrival_times(table: Input) -> list[str]:
 
 
 def identities(count: int) -> list[str]:
-    """So many random UUIDs (RFC 9562, version 4)."""
+    """Return random UUIDs (RFC 9562, version 4)."""
     numbers = np.frombuffer(os.urandom(16 * count), np.uint8).reshape(count, 16).copy()
     numbers[:, 6] = numbers[:, 6] & 0x0F | 0x40
     numbers[:, 8] = numbers[:, 8] & 0x3F | 0x80

@@ -166,7 +166,7 @@ def close_producer(clocks: Clocks, table: Input, producer: str | None, now: int)
 
 
 def bounds_by_input(catalog: Catalog, clocks: Clocks) -> dict[str, Mapping[str, int] | None]:
-    """Per input the bounds of its event-time columns; None for tables without any, which nobody waits for."""
+    """Return for each input the bounds of its event-time columns; None for tables without any, which hold nothing back."""
     found: dict[str, Mapping[str, int] | None] = {}
     for table in catalog.inputs.values():
         waits_for_nothing = not table.watermarks and (table.kind is InputKind.TABLE or bool(table.primary_key))

@@ -1,7 +1,7 @@
-"""What an intake has taken, as facts: rows that were judged, and bounds, opens and closes of producers.
+"""Accepted entries of an intake, as facts: checked rows, and bounds, opens and closes of producers.
 
-In: outcomes of an intake's decisions. Out: immutable entries that move the clocks in the same way whenever they are applied, after a
-restart too. An entry is never judged again: the answer to its sender stays true.
+In: results of an intake's decisions. Out: immutable entries that move the clocks in the same way whenever they are
+applied, also after a restart. An entry is never checked again: the answer to its sender stays true.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from belvedere.time import event_time
 from belvedere.time.event_time import Clocks
 
 MALFORMED_BYTES = 200
-"""What a malformed row takes besides its text and the reason."""
+"""Estimated bytes of a malformed row besides its text and the reason."""
 
 
 @dataclass(frozen=True)

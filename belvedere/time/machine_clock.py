@@ -1,9 +1,9 @@
-"""The machine's clock, believed as far as it agrees with the time that has passed.
+"""The machine's clock, trusted as far as it agrees with the elapsed time.
 
-In: what the last epoch noted, the machine's clock, a counter of seconds that nobody sets and that runs on while the machine sleeps.
-Out: `now()`. A clock that jumps ahead by more than an hour would at once expire all rows with a retention, and epochs never go back. So a
-jump is reported and not followed: time continues from before it until the clock agrees again, a database on another machine has the same
-time, or the user accepts the clock.
+In: the record of the last epoch, the machine's clock, a monotonic counter of seconds that also runs while the machine
+sleeps. Out: `now()`. A clock that jumps ahead by more than an hour would expire all rows with a retention at once, and
+epochs never go back. So a jump is reported and not followed: time continues from before it until the clock agrees
+again, a database on another machine has the same time, or the user accepts the clock.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Ticks:
 
 
 def machine_ticks() -> Ticks:
-    """Those of this machine."""
+    """Return the ticks of this machine."""
     kind = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # macOS counts sleep in CLOCK_MONOTONIC
     started = STARTED.read_text().strip() if STARTED.exists() else ""
     return Ticks(lambda: microseconds(datetime.now(UTC)), lambda: time.clock_gettime_ns(kind) // 1000, started)
@@ -80,7 +80,7 @@ class MachineClock:
         self.notify(f"the clock of this machine has jumped ahead by {ahead}: now() continues from before the jump; {ACCEPT}")
 
     def document(self) -> dict[str, Any]:
-        """What an epoch's row says of it; nothing where a later process could not tell how much time has passed."""
+        """Return the record for an epoch's row; empty if a later process could not compute the elapsed time."""
         with self._lock:
             if self._base is None or not self._ticks.started:
                 return {}
@@ -88,7 +88,7 @@ class MachineClock:
             return {"started": self._ticks.started, "clock": clock, "counter": counter}
 
     def _read(self) -> tuple[int, int]:
-        """What the machine's clock says, and what it would say had nobody set it; small steps are taken over."""
+        """Return the machine's clock, and the expected clock without adjustments; small steps are accepted."""
         clock, counter = self._ticks.clock(), self._ticks.counter()
         if self._base is None:
             self._base = (clock, counter)

@@ -1,7 +1,7 @@
-"""The inputs' bounds as they were some time ago: what a delay has yet to emit was changed since then.
+"""Earlier bounds of the inputs, for delays: rows that a delay has not emitted yet were changed since then.
 
-In: the bounds after every committed epoch, with its clock. Out: the bounds of the last epoch that is at least so long ago. Nothing is
-stored across a restart: until enough time has passed again no bound is known, and state stays a little longer.
+In: the bounds after every committed epoch, with its clock. Out: the bounds of the last epoch that is old enough.
+Nothing is stored across a restart: until enough time has passed no bound is known, and state stays a little longer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from belvedere.plan.bound_rules import Known
 
 Inputs = Mapping[str, Mapping[str, int] | None]
 STEPS, MOST = 100, 10_000
-"""Into so many parts the shortest delay is divided, and the longest at most: bounds are remembered no finer than that."""
+"""Number of steps in the shortest delay, and the maximum number in the longest: bounds are recorded with this
+resolution.
+"""
 
 
 class PastBounds:

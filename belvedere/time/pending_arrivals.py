@@ -22,12 +22,12 @@ from belvedere.time.intake_entries import AcceptedRows, Act, Entry, Malformed, P
 
 LOG = logging.getLogger("belvedere.late")
 REPORTED_AT_ONCE = 10
-"""So many late rows of one call are named in its error."""
+"""Maximum number of late rows of one call that its error names."""
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """What waits for an epoch, in the order in which it was taken in, and the clocks after all of it."""
+    """Entries waiting for an epoch, in order of acceptance, and the clocks after them."""
 
     clocks: Clocks
     entries: tuple[Entry, ...] = ()
@@ -64,7 +64,7 @@ class Waiting:
 
 @dataclass
 class Intake:
-    """What clients have pushed since the last epoch, and the clocks as they are with it."""
+    """Rows that clients have pushed since the last epoch, and the clocks that include them."""
 
     catalog: Catalog
     clocks: Clocks = field(default_factory=Clocks)
@@ -132,8 +132,10 @@ class Intake:
         return replace(act, column=name)
 
     def waiting(self, now: int | None = None) -> Waiting:
-        """What the next epoch takes. `now` is its clock: what comes from here on is judged by the bounds that the epoch will have,
-        also where these pass over producers that are silent.
+        """Return the entries for the next epoch.
+
+        `now` is its clock: later rows are checked against the bounds that the epoch will have, also where these exclude
+        silent producers.
         """
         if now is not None:
             self.clocks = event_time.pass_time(self.clocks, self.catalog, now)

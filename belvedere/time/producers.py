@@ -96,8 +96,9 @@ def advanced(clock: StreamClock, idle_after: int | None, now: int) -> StreamCloc
 
 
 def holding_back(clock: StreamClock) -> tuple[str | None, ...]:
-    """The producers that the stream waits for: those without a bound, else those with the least one. Nobody waits for one alone
-    that has a bound, nor for those that were passed over as silent.
+    """Return the producers that the stream waits for: those without a bound, else those with the least one.
+
+    A single producer with a bound does not hold the stream back, nor do producers excluded as silent.
     """
     unknown = tuple(name for name, p in clock.producers.items() if p.bound is None)
     if unknown and not clock.assumed:

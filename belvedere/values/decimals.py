@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 DIGITS = 38
-"""A DECIMAL has so many at most; with as many behind the point, twice as many fit into what is cast by way of."""
+"""Maximum number of digits of a DECIMAL; a cast by way of a DECIMAL with that scale needs twice as many."""
 _PLAIN = r"^[+-]?[0-9]{0,38}(\.[0-9]{0,38})?$"
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -37,7 +37,7 @@ def decimals_of(values: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _decimal(text: str, scale: int) -> Decimal:
-    """A number of any form, with so many digits after the point."""
+    """Return a number of any form with `scale` digits after the point."""
     try:
         if not _NUMBER.fullmatch(text.strip()):
             raise InvalidOperation

@@ -126,7 +126,7 @@ def convert(value: Any, type_: pa.DataType) -> Any:
 
 @cache
 def converter(type_: pa.DataType) -> Callable[[Any], Any]:
-    """What `convert` does with a value of the type that is not None."""
+    """Return the function by which `convert` handles non-NULL values of the type."""
     if pa.types.is_timestamp(type_):
         return as_instant
     if pa.types.is_date(type_):
@@ -262,7 +262,7 @@ def _as_decimal(value: Any, type_: pa.DataType) -> Decimal:
 
 
 def _digits(value: Any) -> Any:
-    """What is to be a number. Of texts Python also reads `1_000`, and digits of other scripts."""
+    """Return a value that must be a number. In texts Python would also read `1_000`, and digits of other scripts."""
     if isinstance(value, str) and ("_" in value or not value.isascii()):
         raise ValueError("expected a number")
     return value

@@ -1,6 +1,6 @@
-"""A stream of batches cut anew into tables of about one size, so that what is held at once does not depend on the caller.
+"""Regrouping of a stream of batches into tables of about one size, so that memory does not depend on the caller.
 
-In: flat batches, however large or small. Out: tables of at most about so many bytes, without copies.
+In: flat batches, however large or small. Out: tables of at most about `size` bytes, without copies.
 """
 
 from __future__ import annotations

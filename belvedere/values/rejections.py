@@ -10,11 +10,11 @@ from enum import StrEnum
 from typing import Self
 
 THEN, NEXT = "\x1f", "\x1e"
-"""What ends the kind and the general text of a coded reason, and what stands between two of one row."""
+"""Separators of coded reasons: the end of the kind and of the general text, and between two reasons of one row."""
 
 
 class RejectionKind(StrEnum):
-    """What is wrong with a rejected row or file."""
+    """Kind of problem of a rejected row or file."""
 
     MISFIT = "misfit"
     """A value is not of its column's type."""
@@ -33,7 +33,7 @@ class RejectionKind(StrEnum):
     KEY = "key"
     """The key of a message is none of its table."""
     TOO_LONG = "too long"
-    """Of the row only the beginning is stored."""
+    """The row is too long: only its beginning is stored."""
     FILE = "file"
     """A whole file cannot be read."""
     OTHER = "other"
@@ -65,7 +65,7 @@ class Reason(str):
 
 
 def code(kind: RejectionKind, general: str = "") -> str:
-    """What a coded reason has before its text; without a general text that is the text."""
+    """Return the prefix of a coded reason; without a general text the reason's own text serves as one."""
     return f"{kind.value}{THEN}{general}{THEN}"
 
 

@@ -1,7 +1,7 @@
-"""What times a TIMESTAMP and a DATE hold, for all intakes: the years 1 to 9999, as SQL has them, Python, JSON and the API.
+"""Range of TIMESTAMP and DATE, for all intakes: the years 1 to 9999, as in SQL, Python, JSON and the API.
 
-Arrow, Spark and Kafka have times beyond, which nobody could print. In: columns of rows on their way in. Out: the rows that have such a
-time, also within nested values, and the reason for which they are rejected.
+Arrow, Spark and Kafka have times outside this range, which cannot be printed. In: columns of incoming rows. Out: the
+rows with such a time, also within nested values, and the reason for their rejection.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Measure on this machine what the optimizer's formulas cost: epochs on Spark, requests on SQLite.
+"""Measurement of the optimizer's cost coefficients on this machine: epochs on Spark, requests on SQLite.
 
-In: a Spark session, numbers of rows. Out: `Coefficients`, in seconds of processor time. Epochs of a few small scripts are compared, each
-with few rows and with many: what a stage costs beside its rows, a row that an aggregate reads, one that it makes, one that a view
-writes. What is too little to be told apart (a row through a filter, a stored row's upkeep) keeps its ratio to a changed row.
+In: a Spark session, numbers of rows. Out: `Coefficients`, in seconds of processor time. Epochs of a few small scripts
+are compared, each with few and with many rows: the costs of a stage without rows, of a row that an aggregate reads, of
+one that it outputs, of one that a view writes. Costs too small to measure (a row through a filter, a stored row's
+upkeep) keep their ratio to a changed row.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ SCRIPTS = {
 FEW, MANY = 10, 50_000
 """Changed rows of an epoch."""
 SMALL_EPOCHS = 4
-"""So many times more epochs of few rows: Spark compiles a query after it has run ten times."""
+"""Factor for the number of epochs with few rows: Spark compiles a query after ten runs."""
 ROWS_OF_A_GROUP = 10
 REQUESTS = 5
 LEAST = 0.05
@@ -49,7 +50,7 @@ class EpochSeconds:
 
     @property
     def rows(self) -> float:
-        """What the rows cost beside the epoch itself."""
+        """Return the cost of the rows without that of the epoch."""
         return self.many - self.few
 
 

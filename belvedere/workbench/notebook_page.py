@@ -1,4 +1,5 @@
-"""What a notebook shows of a Workbench: its relations with their rows and how they are kept, the epoch, the clock, the store.
+"""Notebook view of a Workbench: its relations with their rows and how they are maintained, the epoch, the clock, the
+store.
 
 In: the engine and the store's URL. Out: HTML in which every text is escaped. Nothing is computed and no row is read.
 """

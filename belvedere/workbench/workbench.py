@@ -259,7 +259,7 @@ class Workbench:
             reader.close()
 
     def changes(self, view: str) -> RowList[tuple[dict[str, Any], int]]:
-        """What the last epoch changed in the view: rows with weight +1 or -1."""
+        """Return the changes of the last epoch in the view: rows with weight +1 or -1."""
         if self._relation(view) in self.catalog.placement.at_read:
             hint = "write /*+ maintain */ before its definition"
             raise fail("B7050", f'"{view}" is computed at read time, so its changes are not recorded', hint=hint)
@@ -284,10 +284,10 @@ class Workbench:
         return QueryRows(answer_template(self.spark, catalog, template, rows, now))
 
     def why(self, view: str, key: Mapping[str, Any], *, depth: int = 1, size: int = SAMPLE) -> Why:
-        """What the row of a view with these values was made of: at each view what it read, and the rows of each input.
+        """Return the rows that the row of a view with these values was computed from: in each view, and in each input.
 
-        `size` rows are shown of each relation, beside their count. `depth` 2 and more: also of what the rows of views below were made.
-        Raises B8111 and B8112 where no row, or more than one, has the values.
+        `size` rows are shown of each relation, with their count. `depth` 2 and more: also the rows that rows of the
+        views below were computed from. Raises B8111 and B8112 if no row, or more than one, has the values.
         """
         id_ = relation_named(self.catalog, str(view))
         with self._query_runner() as query_runner:
@@ -345,7 +345,9 @@ class Workbench:
             reader.close()
 
     def rest(self, address: str, claims: Mapping[str, Any] | None = None) -> Any:
-        """What `GET /rest/<address>` answers to a caller whose token has these claims: a list of rows, a row, or an error's object."""
+        """Return the answer of `GET /rest/<address>` to a caller whose token has these claims: a list of rows, a row,
+        or an error's object.
+        """
         from belvedere.api import execute_rest  # loads GraphQL, which few notebooks ask
 
         reader = self.store.reader()

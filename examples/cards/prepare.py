@@ -59,7 +59,7 @@ def _change(chance: random.Random, tables: dict[str, list[Row]], day: datetime) 
 
 
 def _transactions(chance: random.Random, day: int) -> list[Row]:
-    # nobody holds the last card until it is given to somebody
+    # the last card has no holder until it is reassigned
     paid = [(chance.randrange(86_400), chance.randint(0, CARDS)) for _ in range(chance.randint(20, 40))]
     if day % 3 == 1:  # a stolen card
         start, card = chance.randrange(80_000), chance.randint(0, CARDS - 1)

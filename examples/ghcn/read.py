@@ -1,8 +1,9 @@
 """Read the two formats of the GHCN-Daily archive (NOAA) into `station, date, dataType, val` and flags.
 
-In: lines of a `.dly` file (fixed width, a month each) or of a by-year CSV. Out: rows as dicts, or a Spark DataFrame. Missing
-values (-9999) and days that a month does not have give no row; the time of observation (the CSV's last field) is left out. Values stand
-as in the archive: README.md has their units and the flags. Format: the archive's readme.txt, sections III and "by_year".
+In: lines of a `.dly` file (fixed width, a month each) or of a by-year CSV. Out: rows as dicts, or a Spark DataFrame.
+Missing values (-9999) and days that a month does not have give no row; the time of observation (the CSV's last field)
+is ignored. Values are unchanged: README.md has their units and the flags. Format: the archive's readme.txt, sections
+III and "by_year".
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Write the sensor example's tables as small files: three hours of readings, always the same ones.
 
-In: a folder. Out: `<folder>/Sensors/*.jsonl` and `<folder>/SensorReading/*.jsonl`, one file per half hour of readings. They
-hold what real data has: a sensor that moves to another machine, one that never speaks, readings without a temperature, and
-readings of a sensor that nobody has placed. Nothing is random: a second run writes the same bytes.
+In: a folder. Out: `<folder>/Sensors/*.jsonl` and `<folder>/SensorReading/*.jsonl`, one file per half hour of readings.
+They contain typical problems of real data: a sensor that moves to another machine, a silent one, readings without a
+temperature, and readings of an unknown sensor. Nothing is random: a second run writes the same bytes.
 """
 
 from __future__ import annotations

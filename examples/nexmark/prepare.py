@@ -39,7 +39,7 @@ Numbers = np.ndarray
 
 @dataclass(frozen=True)
 class Options:
-    """What the events look like: events per second of event time, disorder in seconds, the seed of all choices."""
+    """Options of the events: events per second of event time, disorder in seconds, the seed of all choices."""
 
     rate: int = 10_000
     disorder: float = 2.0

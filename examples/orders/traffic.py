@@ -1,4 +1,4 @@
-"""What goes on in the shop: customers, orders, payments, people who move. The same number gives the same order.
+"""Activity in the shop: customers, orders, payments, people who move. The same number gives the same order.
 
 In: numbers, a time. Out: rows as dicts. It sends nothing.
 """

@@ -109,7 +109,7 @@ def free_port() -> int:
 
 
 def new_identity() -> str:
-    """Of a cluster, as Kafka writes it."""
+    """Return the id of a cluster, in Kafka's form."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "a")
 
 
@@ -155,7 +155,7 @@ class Broker:
         self.process = self._java("kafka.Kafka", str(self.settings))
 
     def wait(self, brokers: int = 1) -> None:
-        """Returns when it answers, and knows so many brokers. Raises NotStarted."""
+        """Wait until it answers, and knows `brokers` brokers. Raises NotStarted."""
         from confluent_kafka.admin import AdminClient
 
         assert self.process is not None

@@ -1,6 +1,6 @@
-"""A Kafka cluster of several brokers on this machine, to move partitions from one to another and to end their leaders.
+"""A Kafka cluster of several brokers on this machine, to move partitions from one to another and to stop their leaders.
 
-In: a folder. Out: a controller and brokers, a process each. Nobody ends the controller but `stop`.
+In: a folder. Out: a controller and brokers, a process each. Only `stop` ends the controller.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ transaction.state.log.replication.factor=2
 broker.heartbeat.interval.ms=500
 replica.lag.time.max.ms=5000
 """
-"""Of lines of one name the last one counts. A broker that was killed is missed after three seconds, as its followers are."""
+"""Settings of a broker; of lines of one name the last one counts.
+
+A killed broker is noticed after three seconds, as its followers are.
+"""
 FIRST = 2
 """The number of the first broker: the controller's is 1."""
 
 
 class Cluster:
-    """A controller and so many brokers; internal topics have two replicas."""
+    """A controller and `brokers` brokers; internal topics have two replicas."""
 
     def __init__(self, folder: Path, brokers: int = 2):
         port, identity = free_port(), new_identity()

@@ -23,7 +23,7 @@ WORDS = frozenset(
 
 
 class SqrlLexer(SqlLexer):
-    """Scripts: their words are keywords where they stand in capitals."""
+    """Lexer of scripts: words in capitals are keywords."""
 
     name, aliases, filenames = "SQRL", ["sql", "sqrl"], ["*.sqrl"]
 

@@ -1,7 +1,8 @@
-"""Accumulators: what is known of some rows side by side, from which aggregates of them and of more rows follow.
+"""Accumulators: summaries of consecutive rows, from which aggregates of them and of more rows follow.
 
-In: a column, and ranges of rows. Out: the accumulators of single rows (`of_rows`), of ranges of accumulators (`fold`), the aggregate's
-value (`value`). Nothing is ever taken off: a range is put together anew from its parts, so sums of doubles do not drift.
+In: a column, and ranges of rows. Out: the accumulators of single rows (`of_rows`), of ranges of accumulators (`fold`),
+the aggregate's value (`value`). Nothing is ever subtracted: a range is recombined from its parts, so sums of doubles do
+not drift.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class BlockAggregate(ABC):
     @property
     @abstractmethod
     def types(self) -> tuple[pa.DataType, ...]:
-        """Those of the parts."""
+        """Return the types of the parts."""
 
     @abstractmethod
     def of_rows(self, rows: pa.Table) -> list[pa.Array]:

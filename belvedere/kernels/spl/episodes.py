@@ -16,7 +16,7 @@ from belvedere.kernels.spl.window_rows import NEVER, Partitions, WindowRows
 
 @dataclass
 class Episodes:
-    """Of each episode its rows [begin, end), the first new one, its partition; `known` is what it begins with."""
+    """For each episode its rows [begin, end), the first new one, its partition; `known` is its initial state."""
 
     begin: Ints
     end: Ints

@@ -51,10 +51,10 @@ class Lives:
 
 
 def places(at: tuple[Ints, Ints], number: tuple[Ints, Ints], epoch: tuple[Ints, Ints] | None = None) -> tuple[Ints, Ints, Ints]:
-    """The place of each new row of both sides, from 1, and the clock at each place.
+    """Return the position of each new row of both sides, from 1, and the clock at each position.
 
-    The clocks tell the order, then the numbers of both sides, at equal ones the left side comes first; with the `epoch` of each row that
-    does, in an epoch the clocks, then the side.
+    The order is by clock, then by the numbers of both sides, and for equal ones the left side comes first. With the
+    `epoch` of each row, it is by epoch, then clock, then side.
     """
     side = np.repeat(np.arange(2), [len(n) for n in number])
     both_at, both_number = np.concatenate(at), np.concatenate(number)

@@ -218,7 +218,7 @@ class Simulation:
     # --- the result
 
     def found(self, known: Partitions) -> Found:
-        """What the other kernels give."""
+        """Return the same result as the other kernels."""
         kept = np.zeros(len(self.rows), np.bool_)
         after, forgotten = Partitions.fresh(len(known)), np.ones(len(known), np.bool_)
         for part, held in self.parts.items():

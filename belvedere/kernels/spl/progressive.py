@@ -1,7 +1,7 @@
-"""Progressive sort: a window that holds so many rows lets the least one go before the next one comes in.
+"""Progressive sort: a window of n rows evicts its least row before the next one is inserted.
 
-In: `WindowRows` with their ranks. Out: the same as the other kernels give; the contents of a firing are the row that leaves. Which row
-leaves depends on all before it, so this is a step for each row.
+In: `WindowRows` with their ranks. Out: the same as from the other kernels; the contents of a firing are the evicted
+row. It depends on all earlier rows, so each row is one step.
 """
 
 from __future__ import annotations

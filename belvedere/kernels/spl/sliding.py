@@ -81,7 +81,7 @@ class Slide:
         return found.take(there)
 
     def _by_count(self, every: int) -> tuple[Firings, Ints]:
-        """Every so many rows of the partition, the row included."""
+        """Return the firings after every `every` rows of the partition, including that row."""
         new = self.parts.new[self.parts.of_row]
         count = self.parts.known.since[self.parts.of_row] + self.place - new + 1
         trigger = np.flatnonzero((self.place >= new) & (count % every == 0))
@@ -131,7 +131,7 @@ class Slide:
         return last[self.parts.of_row] & (self.place >= self.start[self.parts.end - 1][self.parts.of_row])
 
     def known(self) -> Partitions:
-        """What is known of each episode at the end; of its last insertion nothing."""
+        """Return the state of each episode at the end, without its last insertion."""
         parts, before = self.parts, self.parts.known
         known = before.take(slice(None))
         if isinstance(self.trigger, Count):

@@ -1,6 +1,7 @@
-"""What the kernels of SPL windows take and give.
+"""Input and output of the kernels of SPL windows.
 
-In: nothing. Out: rows as arrays, partition by partition, what is known of each partition between two calls, and firings as ranges of rows.
+In: nothing. Out: rows as arrays, partition by partition, the state of each partition between two calls, and firings as
+ranges of rows.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class WindowRows:
         return places if self.counts is None else self.through[places] - self.counts[places]
 
     def first_after(self, rows: Ints) -> Ints:
-        """The place of the first of all rows that has more than so many up to and with it."""
+        """Return the position of the first row with more than the given number of rows up to and including it."""
         return np.maximum(rows, 0) if self.counts is None else np.searchsorted(self.through, rows, "right")
 
     def __len__(self) -> int:
@@ -66,12 +67,12 @@ class WindowRows:
 
 @dataclass
 class Partitions:
-    """What is known of each partition beside the rows that it holds."""
+    """State of each partition besides its rows."""
 
     since: Ints
     """Rows since the last trigger by count."""
     limit: Ints
-    """Of the reference of a trigger by delta the limit above which a row triggers; NEVER without a reference."""
+    """Limit of a delta trigger's reference, above which a row triggers; NEVER without a reference."""
     full: Bools
     """Whether the window has been full once."""
     last: Ints
@@ -104,7 +105,7 @@ class Firings:
     by_row: Bools
     """Whether a row triggered it; timers that are due at the same time run before."""
     tie: Ints
-    """What orders firings of one time: the number of the row that triggered, else of the oldest row in the contents."""
+    """Order of firings at one time: the number of the row that triggered, else of the oldest row in the contents."""
     pane: Ints | None = None
     """For `timeInterval` the start of the pane."""
     index: Ints | None = None

@@ -1,7 +1,8 @@
 """Relations that are not stored, and the stored views that have all of their rows.
 
-A script that adds a column to a table (`Orders.total := ...`) stores the table with the column, and not the one below. In: a catalog, the
-stored relations. Out: the plan that takes a relation's rows from such a view; in words, why nobody stores them.
+A script that adds a column to a table (`Orders.total := ...`) stores the table with the column, and not the one below.
+In: a catalog, the stored relations. Out: the plan that takes a relation's rows from such a view; or a sentence why its
+rows are not stored.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _unchanged_columns(catalog: Catalog, node: Node, id_: str) -> dict[str, str]
 
 
 def why_not_stored(catalog: Catalog, id_: str) -> str:
-    """That nobody stores the rows of a relation, and why."""
+    """Return a sentence that the rows of a relation are not stored, and why."""
     name = catalog.name_of(id_) if catalog.find(id_) else id_
     if any(part.startswith("_") for part in name.split(".")):
         return f"the rows of `{name}` are not stored: it is private"

@@ -1,7 +1,8 @@
-"""What the operators were made of whose rows depend on history: EMIT, SELECT STREAM, windows of SPL.
+"""Inputs of operators whose rows depend on history: EMIT, SELECT STREAM, SPL windows.
 
-In: the operator and what is wanted of its rows. Out: what is wanted of its input. Their rows stay as they were emitted while the input
-may have changed since, so rows are found by the columns that do not change: the key, the partition, the time of the event.
+In: the operator and the requested predicate on its rows. Out: the predicate on its input. Their rows stay as they were
+emitted although the input may have changed since, so input rows are found by columns that do not change: the key, the
+partition, the time of the event.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def in_order(node: InOrder, requested: RowPredicate) -> RowPredicate:
 
 
 def spl_contents(rows: Rows, node: SplAggregate, requested: RowPredicate) -> tuple[RowPredicate, str]:
-    """The rows that the window held as it fired, or, where only a replay would tell them, those that it may have held."""
+    """Return the predicate on the rows that the window held as it fired, or, if only a replay could determine them, on
+    those that it may have held.
+    """
     mapping: dict[str, Expr] = {i.name: i.expr for i in (*node.partition, *node.groups)}
     passed, _ = requested.split(mapping)
     own = passed.over(mapping)

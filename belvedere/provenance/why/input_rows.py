@@ -20,7 +20,9 @@ from belvedere.provenance.why.traces import Backward, Traced, Trail
 
 
 def root_predicate(plan: Node, row: Mapping[str, Any], *, whole: bool = False) -> RowPredicate:
-    """What finds a stored row in its view's plan: its key; `whole`, or where the plan depends on history: all that can be compared."""
+    """Return the predicate that finds a stored row in its view's plan: its key; with `whole`, or if the plan depends on
+    history, all comparable columns.
+    """
     historic = any(n.is_historic for n in plan.walk())
     key = plan.schema.key or ()
     names = [c.name for c in plan.schema if c.name in row] if historic or whole or not key else key

@@ -1,7 +1,8 @@
-"""The rows of the input between START and END of a window of WINDOW BY.
+"""Input rows between START and END of a window of WINDOW BY.
 
-In: the operator and what is wanted of its rows. Out: what is wanted of its input. The window's ends are found by the operator itself
-over its sequence; a database does not say it, so Spark answers, or all of the sequence is told (`RowPredicate` of the partition alone).
+In: the operator and the requested predicate on its rows. Out: the predicate on its input. The operator itself finds the
+window's ends over its sequence; a database cannot, so Spark answers, or the whole sequence is returned (`RowPredicate`
+of only the partition).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class StepPlan:
     node: Recursion
 
     def name(self, scan: str) -> str:
-        """What a scan of the step is called here."""
+        """Return the name of a scan in the step."""
         return f"{scan} of recursion {self.node.name}"
 
     @property
@@ -52,7 +52,7 @@ class StepPlan:
         return {self.name(side_name(n)): n + 1 for n in range(len(self.node.sides))}
 
     def reading(self, back: Backward, rows: Node) -> Backward:
-        """What knows the sides, and as the rows that the step reads these."""
+        """Return the tracer that knows the sides, with these rows as the step's input."""
         known = {self.last: rows, **{s: self.node.inputs[n] for s, n in self.sides.items()}}
         return Backward(lambda i: known.get(i) or back.definition(i))
 

@@ -1,8 +1,8 @@
-"""Since when a row is there, and when it last changed.
+"""When a row appeared, and when it last changed.
 
-In: a store that can be asked, a row of a relation. Out: epochs with their clocks. A history tells them, with the rows of the inputs by
-which each version came. Without one it is told when the last of the rows arrived that the row is made of. What nobody can tell is said
-in words. Nothing is stored for it.
+In: a queryable store, a row of a relation. Out: epochs with their clocks. A history has them, with the input rows that
+caused each version. Without one the answer is when the last of its input rows arrived. Unknown facts are listed as
+sentences. Nothing is stored for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from belvedere.values.row_texts import value_text
 
 
 def with_histories(query_runner: QueryRunner) -> QueryRunner:
-    """The same store with the tables that tell what was."""
+    """Return the same store with the tables of histories."""
     stored = stored_tables(query_runner.reader)
     names = (SPANS.name, *(i + HISTORY for i in query_runner.catalog.histories))
     return replace(query_runner, tables={**query_runner.tables, **{n: stored[n] for n in names if n in stored}})
@@ -45,10 +45,11 @@ def goes_by_arrival(past: QueryRunner, id_: str) -> bool:
 
 
 def since(past: QueryRunner, id_: str, row: Mapping[str, Any], inputs: Sequence[FoundRows], *, size: int = SAMPLE) -> Since:
-    """Since when a row of a relation is there, and when it last changed.
+    """Return when a row of a relation appeared and last changed.
 
-    Args: `past` is `with_histories`; `row` has all of its stored columns, as `find_row` gives them; `inputs`: the rows of each input that
-    it is made of, with the last one where it `goes_by_arrival`; `size`: so many versions are told, and rows of each input.
+    Args: `past` is `with_histories`; `row` has all of its stored columns, as `find_row` returns them; `inputs`: its
+    rows of each input, with the last one if it `goes_by_arrival`; `size`: the maximum number of versions, and of rows
+    of each input.
     """
     table, view = past.catalog.inputs.get(id_), past.catalog.views.get(id_)
     if id_ + HISTORY in past.tables:
@@ -125,7 +126,7 @@ def _quarantine_notice(past: QueryRunner, view: View) -> Iterator[str]:
 
 
 def _unseen(past: QueryRunner, view: View, inputs: list[list[Traced]]) -> Iterator[str]:
-    """What may have changed the row and is not seen in the rows that are there."""
+    """Yield sentences on changes of the row that its present input rows do not show."""
     for table in (past.catalog.inputs[t[0].relation.relation] for t in inputs):
         if not past.is_there(table.id):
             yield why_not_stored(past.catalog, table.id)

@@ -1,6 +1,6 @@
-"""What is traced through a plan on the way to its scans, and what every operator's tracing needs.
+"""Traces through a plan down to its scans, and the shared state of every operator's tracing.
 
-In: a plan and what is wanted of its result. Out: values and plans; `backward` walks the operators.
+In: a plan and the requested predicate on its result. Out: values and plans; `backward` visits the operators.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from belvedere.provenance.why_not.pushed_tests import passing
 
 @dataclass(frozen=True)
 class Trail:
-    """What is known on the way down: the words for people, whether the row is surely there, whether others were in its group."""
+    """State of the descent: the words for people, whether the row certainly exists, whether others were in its group."""
 
     words: tuple[str, ...] = ()
     certain: bool = True
@@ -53,7 +53,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Below:
-    """What is wanted of one input of an operator, of which the wanted rows are made."""
+    """The predicate on one input of an operator, for the rows from which the requested rows are computed."""
 
     input: int
     requested: RowPredicate
@@ -68,7 +68,7 @@ Found = Traced | Dropped
 
 @dataclass(frozen=True)
 class Backward:
-    """What knows which relations are stored: the plans of others are put in where rows must match."""
+    """Tracer that knows which relations are stored: others are replaced by their plans where rows must match."""
 
     definition: Definition
 

@@ -1,7 +1,8 @@
-"""The versions of a row that a history has, with the rows of the inputs by which each came.
+"""Versions of a row in a history, with the input rows that caused each.
 
-In: a relation WITH HISTORY, one of its rows. Out: its newest versions, how many there are, since when the row is there. A version is
-told with the rows of the inputs that arrived in the epoch in which it began; those that went then are seen where the input has a history.
+In: a relation WITH HISTORY, one of its rows. Out: its newest versions, their number, and when the row appeared. A
+version comes with the input rows that arrived in the epoch in which it began; deleted ones are known if the input has a
+history.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ ARRIVED, WENT = "arrived", "were deleted or replaced"
 
 @dataclass(frozen=True)
 class Versions:
-    """What a history has of a row: its newest versions, the newest first, and how many there are."""
+    """Versions of a row in a history: the newest ones, newest first, and the number of all."""
 
     newest: tuple[Version, ...]
     count: int
@@ -113,9 +114,9 @@ def questions(past: QueryRunner, inputs: Iterable[Sequence[Traced]], moment: Mom
 def rows_of_inputs(
     past: QueryRunner, view: View, row: Mapping[str, Any], *, is_there: bool = True, version: bool = False
 ) -> list[list[Traced]]:
-    """What a row is made of, input by input, with all columns of these.
+    """Return a row's input rows by input, with all their columns.
 
-    `is_there`: it is one that holds. `version`: the row as it began, so that rows ahead of it in an order count as they go alone.
+    `is_there`: the row exists now. `version`: the row as it began, so that changes of rows sorted before it count.
     """
     back = Backward(past.definition)
     requested = root_predicate(view.plan, row, whole=version and is_chosen(past.catalog, view.plan))
@@ -145,7 +146,7 @@ def _with_rows(past: QueryRunner, view: View, versions: list[Version], size: int
 
 
 def _began(history: str, row: EpochRow | None) -> int | None:
-    """The first epoch whose state a history can tell."""
+    """Return the first epoch whose state a history has."""
     return Memories.of(row.extra).recall(history, HistoryMemory).began if row is not None else None
 
 

@@ -54,7 +54,9 @@ def find_row(query_runner: QueryRunner, id_: str, requested: RowPredicate) -> tu
 
 
 def _how_to_name_one(schema: Schema) -> str | None:
-    """Its key tells a row apart; where columns of it are hidden, as those of a nested table's parent, all that can be named may do."""
+    """Return a hint on identifying one row: by its key; if key columns are hidden, as those of a nested table's parent,
+    by all visible columns.
+    """
     key = schema.key or ()
     if key and not any(schema[n].hidden for n in key):
         return f"identify one by its key: {', '.join(key)}"
@@ -80,7 +82,7 @@ def relation_named(catalog: Catalog, name: str) -> str:
 
 
 def _reported(answer: pa.Table | Diagnostic) -> pa.Table:
-    """The rows. Raises B8110 where nobody can tell them."""
+    """Return the rows. Raises B8110 if they are not available."""
     if isinstance(answer, Diagnostic):
         hint = answer.hint or "use `belvedere why`, which can also use Spark"
         raise fail("B8110", f"this cannot be answered here: {answer.message}", hint=hint)
@@ -90,9 +92,10 @@ def _reported(answer: pa.Table | Diagnostic) -> pa.Table:
 def why(
     query_runner: QueryRunner, id_: str, row: Mapping[str, Any], epoch: int | None, *, depth: int = 1, size: int = SAMPLE
 ) -> Why:
-    """What a row of a view was made of; with a greater depth also what the sampled rows of views were made of.
+    """Return the input rows of a view's row; with a greater depth also those of the sampled rows of views.
 
-    Args: `row` has all of the stored columns. `depth` 1: only the relations that the view's own query reads. `epoch`: that of the row.
+    Args: `row` has all of the stored columns. `depth` 1: only the relations that the view's own query reads. `epoch`:
+    that of the row.
     """
     past = with_histories(query_runner)
     answer = _level(past, id_, row, epoch, depth, size, is_asked=True)
@@ -109,7 +112,9 @@ def _level(
     *,
     is_asked: bool = False,
 ) -> Why:
-    """What one row was made of, and the levels below; the rows of the inputs are told once, for all levels: of the row that is asked."""
+    """Return the input rows of one row, and the levels below; the rows of the inputs are returned once, for all levels:
+    for the row of the question.
+    """
     view = query_runner.catalog.views.get(id_)
     if view is None:
         return Why(query_runner.catalog, why_text, id_, "", row, epoch)

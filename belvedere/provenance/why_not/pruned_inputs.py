@@ -65,7 +65,7 @@ def _not_taken(descent: Descent, way: DescentPath) -> str:
 
 
 def _beside(descent: Descent, node: Scan, table: Input, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
-    """What there is instead of an input's rows."""
+    """Yield findings on an input without the requested rows."""
     (any_,) = descent.look(CountedRows(node, RowPredicate()))
     looks = [*_single_tests(node, requested), *_late(descent, node, table, requested), *_rejected(descent, table, requested)]
     found = descent.look(*looks)
@@ -129,7 +129,7 @@ def _has(value: str) -> Expr:
 
 
 def _searched(value: Expr) -> str | None:
-    """A value as it may stand in the text of a rejected row; times are written in many ways."""
+    """Return a value in the form of a rejected row's text, or None; times have many forms."""
     return value.this if isinstance(value, exp.Literal) else None
 
 

@@ -152,7 +152,9 @@ def _over_values(node: Join, values: Mapping[str, Expr], number: int) -> tuple[E
 
 
 def _partners(descent: Descent, node: Join, number: int, there: FoundRows, own: RowPredicate) -> RowPredicate:
-    """What partners of these rows of one side must be: by their values where they all have the same and may be told, else by a match."""
+    """Return the predicate on the partners of these rows of one side: by their values if they are equal and may be
+    shown, else by a match.
+    """
     side = node.inputs[number]
     names = [n for n in side.schema.names if any(n in columns_of(p) for p in conjuncts(node.condition))]
     if there.count == len(there.rows) and all(map(descent.shows, relations_of(side))):

@@ -117,7 +117,7 @@ def pruned_by_sequence(
 
 
 def pruned_by_spl_join(descent: Descent, node: SplJoin, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
-    """Both sides' rows: of those that are there on both it cannot be told which stood in their windows together."""
+    """Yield the rows of both sides: which of them were in their windows at the same time is not known."""
     sides = spl_sides(node, requested)
     # a result that need not have a row of one side may be one of the other side alone
     needed = [n for n in (0, 1) if has_row_of(node.inputs[n], requested) or not node.outer[1 - n]] or [0, 1]
@@ -154,7 +154,7 @@ def _waits(descent: Descent, node: Node, there: FoundRows, word: str, only: str 
 
 
 def _wait(name: str, bound: int, rows: tuple[Mapping[str, Any], ...], shows: bool) -> str:
-    """What one column waits for; `shows`: whether its values may be told."""
+    """Return the condition that one column waits for; `shows`: whether its values may be shown."""
     times = [t for r in rows if (t := r.get(name)) is not None]
     if bound == NEVER:
         return f"there is no watermark of `{name}` yet"

@@ -23,7 +23,7 @@ from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.store.protocol import EpochRow
 
 MAX_WAYS = 20
-"""So many ways are told."""
+"""Maximum number of paths that are returned."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class CountedRows:
 
 
 Losses = Mapping[type[Node], Callable[["Descent", Any, RowPredicate, DescentPath], Iterator[PruningOperator]]]
-"""What each operator knows of its rows that are missing."""
+"""Functions that explain missing rows, by operator."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Descent:
     size: int
     losses: Losses
     shows: Callable[[str], bool] = lambda _: True
-    """Whether values of a relation's rows may be told, by its id: they stand in the sentences, too."""
+    """Function from a relation's id to whether values of its rows may be shown, also in sentences."""
     seen: dict[int | None, EpochRow | None] = field(default_factory=dict)
 
     def below(self, node: Node, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
@@ -126,20 +126,20 @@ def _read(node: Node) -> Iterator[Scan | Recursion]:
 def pruning_step(
     way: DescentPath, at: PruningKind, words: str, requested: RowPredicate, near: Sequence[tuple[Node, FoundRows]] = ()
 ) -> PruningOperator:
-    """What is told of an operator; of the rows that nearly did those that there are, without hidden columns."""
+    """Return the finding on an operator, with the near matches that exist, without hidden columns."""
     near_ones = tuple(shown(node, read) for node, read in near if read.count or read.untold)
     return PruningOperator(way.view, at, words, near_ones, condition_text(requested), way.through, way.steps, way.unfollowed)
 
 
 def untold(way: DescentPath, requested: RowPredicate, *reads: FoundRows) -> Iterator[PruningOperator]:
-    """That nobody can tell, where that is so."""
+    """Yield the finding that rows are not available, if so."""
     reason = next((r.untold for r in reads if r.untold), "")
     if reason:
         yield pruning_step(way, PruningKind.UNTOLD, f"this cannot be answered here: {reason}", requested)
 
 
 def condition_text(requested: RowPredicate) -> str:
-    """What is wanted, for people."""
+    """Return the requested predicate for people."""
     return (
         " AND ".join([*map(expression_text, requested.tests), *("a match of the other rows" for _ in requested.matches)])
         or "TRUE"

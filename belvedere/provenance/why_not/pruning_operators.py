@@ -1,6 +1,7 @@
-"""What each operator knows of rows of it that are missing: it has input that would do and drops it, or its input has none.
+"""Explanations of missing rows by operator: either it drops matching input, or its input has none.
 
-In: an operator, the tests of its missing rows. Out: where they vanish. Each operator has one function in `LOSSES`.
+In: an operator, the tests of its missing rows. Out: the operators that drop them. Each operator has one function in
+`LOSSES`.
 """
 
 from __future__ import annotations
@@ -178,7 +179,10 @@ def _set_operation(
 
 
 def _aggregate(descent: Descent, node: Aggregate, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
-    """Tests of aggregates are not followed: the groups are told, with what they have instead."""
+    """Explain missing groups.
+
+    Tests of aggregates are not traced further: the existing groups are shown with their values.
+    """
     if node.grouping_sets is not None:
         yield from _grouping_sets(descent, node, requested, way)
         return
@@ -195,7 +199,7 @@ def _aggregate(descent: Descent, node: Aggregate, requested: RowPredicate, way: 
 def _groups(
     descent: Descent, node: Aggregate, requested: RowPredicate, group: RowPredicate, words: str, way: DescentPath
 ) -> Iterator[PruningOperator]:
-    """The groups that are there with other values, or that nobody can tell them; nothing where there are none."""
+    """Yield the groups that exist with other values, or that they are not available; nothing if there are none."""
     on_keys, on_values = requested.split(node.schema.key or ())
     (there,) = descent.look(CountedRows(node, on_keys, "the group as it is" if on_keys else "the groups that there are"))
     if there.untold and _is_reached(descent, node, group):
@@ -207,7 +211,7 @@ def _groups(
 
 
 def _is_reached(descent: Descent, node: Aggregate, group: RowPredicate) -> bool:
-    """Whether rows are there that make the group, or nobody can tell that."""
+    """Return whether rows of the group exist, or may exist."""
     (reached,) = descent.look(CountedRows(node.input, group))
     return bool(reached.untold or reached.count)
 
@@ -261,7 +265,7 @@ def _window(descent: Descent, node: Window, requested: RowPredicate, way: Descen
 
 
 def _top(descent: Descent, node: TopK, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
-    """The rows that stand in the place of those that were there below."""
+    """Yield the rows that come first instead of the existing rows below."""
     own, number = requested.split(node.input.schema.names)
     way = way.without(number, "the first rows of an order")
 

@@ -33,11 +33,11 @@ from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.provenance.why.time_windows import in_window
 
 Passed = tuple[tuple[RowPredicate, ...], RowPredicate]
-"""What is wanted of each input, and what is left."""
+"""Predicates on each input, and the remaining one."""
 
 
 def passing(node: Node, requested: RowPredicate) -> Passed:
-    """What of the wanted may be asked of the inputs, and what is left to ask of the operator's own rows."""
+    """Split the requested predicate into predicates on the inputs, and the rest on the operator's own rows."""
     found = PASSES.get(type(node))
     return found(node, requested) if found is not None else (tuple(RowPredicate() for _ in node.inputs), requested)
 
@@ -55,7 +55,7 @@ def _union(node: Union, requested: RowPredicate) -> Passed:
 
 
 def branch_predicate(node: Union, number: int, requested: RowPredicate) -> RowPredicate:
-    """What is wanted of one branch of a union."""
+    """Return the predicate on one branch of a union."""
     names = node.branches[number].schema.names
     mapping: dict[str, Any] = {c.name: column(n) for c, n in zip(node.schema.columns, names, strict=False)}
     if node.branch is not None:
@@ -76,7 +76,7 @@ def _aggregate(node: Aggregate, requested: RowPredicate) -> Passed:
 
 
 def set_columns(node: Aggregate, members: Collection[str]) -> dict[str, Expr]:
-    """What the keys of one grouping set's rows are: those that do not take part are NULL."""
+    """Return the keys of one grouping set's rows: the keys outside the set are NULL."""
     found: dict[str, Expr] = {k.name: k.expr if k.name in members else exp.Null() for k in node.keys}
     if node.grouping_id is not None:
         bits = "".join("0" if k.name in members else "1" for k in node.keys)

@@ -74,7 +74,7 @@ def _ways(descent: Descent, scan: Scan, requested: RowPredicate) -> Iterator[Pru
 
 
 def _distinct(found: Iterator[PruningOperator]) -> Iterator[PruningOperator]:
-    """What is told, once: two ways may end at one place."""
+    """Yield each finding once: two paths may end at one operator."""
     reported = set()
     for lost in found:
         place = (lost.view, lost.at, lost.words)

@@ -1,7 +1,8 @@
-"""What an EMIT or SELECT STREAM needs to know before it runs: by what rows are grouped, which columns complete them, what it stores.
+"""Analysis of an EMIT or SELECT STREAM: its grouping columns, the columns that complete a group, and its state.
 
-In: an `Emit` or `InOrder` node and its input's plan down to the catalog's inputs. Out: an `Emission`, as data. A *group* is what the paper
-calls an event-time grouping: the rows of equal windows or event-time keys, else each row by itself. Versions and delays count per group.
+In: an `Emit` or `InOrder` node and its input's plan down to the catalog's inputs. Out: an `Emission`, as data. A
+*group* is an event-time grouping of the paper: the rows of equal windows or event-time keys, else each row by itself.
+Versions and delays count per group.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ PLAIN = ("group", "ver", COMPLETE)
 class Emission:
     """How a relation's changes are emitted.
 
-    `group` are the columns that tell groups apart; `times` those by which a group is complete as soon as one of them is below its bound.
-    `source` is the input's plan over the catalog's inputs, for bounds.
+    `group` are the columns that identify groups; a group is complete once one of `times` is below its bound. `source`
+    is the input's plan over the catalog's inputs, for bounds.
     """
 
     node: Emit | InOrder
@@ -129,7 +130,7 @@ def emission_of(builder: Builder, top: Emit | InOrder) -> Emission:
 
 @dataclass
 class GroupState:
-    """What is known of one group between its changes."""
+    """State of one group between its changes."""
 
     version: int = 0
     due: int | None = None

@@ -157,7 +157,7 @@ class _Emitting:
     stage: EmitStage
     work: Work
     groups: dict[int, GroupState] = field(default_factory=dict)
-    """Those of the part that is under way."""
+    """Groups of the current part."""
 
     def __post_init__(self) -> None:
         self.slot, self.input = self.work.slots[0]
@@ -218,7 +218,7 @@ class _Emitting:
         return found
 
     def _load(self, groups: pa.Array, touched: set[int]) -> None:
-        """What is known of these groups."""
+        """Load the state of these groups."""
         self.groups.clear()
         if len(groups):
             rows = self.work.look_up(self.output.name + GROUPS, KEY, groups.cast(pa.string()))

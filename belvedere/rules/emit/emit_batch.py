@@ -55,9 +55,9 @@ class History:
     def __init__(self, name: str, plan: Node, catalog: Catalog, answer: BatchAnswer):
         self._name, self._catalog, self._answer = name, catalog, answer
         self._steps: dict[str, Step] = {}
-        """Of each node with history, behind those in its input."""
+        """Steps of the nodes with history, after those of their inputs."""
         self._past: list[dict[str, pa.Table]] = []
-        """What `tables` were after each epoch."""
+        """`tables` after each epoch."""
         self.tables: dict[str, pa.Table] = {}
         self.plan = self._with_scans(plan)
 

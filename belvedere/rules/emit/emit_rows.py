@@ -27,7 +27,7 @@ KIND = "_kind"
 CHANGE = "_change"
 """Which of several changes of an epoch a row belongs to."""
 COMPARED = 1_000
-"""So many rows are Python values at once: these take some ten times the memory."""
+"""Maximum number of rows held as Python values at once: they take about ten times the memory."""
 
 
 def timed(changes: Rows, path: str, at: Mapping[int, int], compute: Compute) -> Rows:
@@ -82,7 +82,7 @@ def _net(table: pa.Table) -> pa.Table:
 
 
 def _equal(table: pa.Table, first: Any, last: Any, keys: Any) -> list[int]:
-    """Those of these keys whose two rows are equal."""
+    """Return the keys whose two rows are equal."""
     old, new = (table.drop_columns([WEIGHT]).take(pa.array(rows[keys], pa.int64())).to_pylist() for rows in (first, last))
     return [int(n) for n, a, b in zip(keys, old, new, strict=True) if repr(a) == repr(b)]
 

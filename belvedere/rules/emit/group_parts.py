@@ -20,9 +20,9 @@ from belvedere.engine.work import Work
 from belvedere.functions.spark_types import quote
 
 GROUP_BYTES = 1_000
-"""What a group takes while it is looked at, with the key by which it is found."""
+"""Estimated bytes of a group in memory, with its key."""
 MIN_GROUPS = 1_000
-"""So many groups are looked at together, however little memory there is."""
+"""Minimum number of groups processed together, however little memory there is."""
 FOUND = pa.schema([pa.field("group", pa.int64())])
 
 
@@ -67,7 +67,7 @@ def _named_groups(delta: Rows, path: str, others: Sequence[Rows], work: Work) ->
 
 
 def _by_number(names: Rows, limit: int) -> Iterator[pa.Array]:
-    """The groups, so many at a time."""
+    """Yield the groups, at most `limit` at a time."""
     held: list[pa.Array] = []
     for batch in names.batches():
         held.append(batch.column(0))

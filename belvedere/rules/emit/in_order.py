@@ -38,7 +38,7 @@ from belvedere.store.stage_memory import Numbered, remembered
 
 AT, ARRIVED = "_at", "_arrived"
 WAITING_COLUMNS = (Column(AT, pa.int64(), hidden=True), Column(ARRIVED, pa.int64(), nullable=False, hidden=True))
-"""What a row that waits for its turn has besides: its time in microseconds, and the order of arrival."""
+"""Additional columns of a waiting row: its time in microseconds, and its order of arrival."""
 
 
 @dataclass

@@ -66,7 +66,9 @@ def frame_neighbourhood(
 
 
 def _is_most(work: Work, relation: str, behind: Sequence[tuple[pa.Table, pa.Array, pa.Table | None]]) -> bool:
-    """Whether so many rows follow the changes that to replace whole partitions is cheaper than so many rows by their keys."""
+    """Return whether so many rows follow the changes that replacing whole partitions is cheaper than replacing single
+    rows.
+    """
     costs, rows = work.costs, sum(r.num_rows for r, _, _ in behind)
     return costs.counted and costs.is_most([rows], [relation], work.storage.count, crossed=False)
 
@@ -102,7 +104,7 @@ def _after_change(
 
 
 def _together(before: pa.Table, names: Sequence[str], rows: pa.Table, partition: Sequence[str]) -> pa.Table:
-    """What partitions the rows are of."""
+    """Return the rows joined with the numbers of their partitions."""
     pairs = zip(names, partition, strict=True)
     return pa.table({p: pa.chunked_array([*before[n].chunks, *rows[p].chunks], rows[p].type) for n, p in pairs})
 
@@ -140,7 +142,7 @@ def _between(rows: pa.Table, f: Frames, low: int | None, high: int | None) -> pa
 
 
 def _moved(spans: Spans, key: int, place: int | None, rows: int, distance: int, after: bool) -> int | None:
-    """The place so many rows, and so far, from a place; None = the partition's edge."""
+    """Return the position `rows` rows, and `distance`, from a position; None = the partition's edge."""
     if place is None:
         return None
     found = spans.place(key, place, rows, after) if rows else place

@@ -37,9 +37,11 @@ UNBOUNDED = (
 
 @dataclass(frozen=True)
 class Frames:
-    """Each result depends on the rows of its partition from so many rows, or so much, below its own place in `order` to so many above.
+    """Frames: each result depends on the rows of its partition from a number of rows, or a distance, below its own
+    position in `order` to one above.
 
-    Below is what has the lesser `order`, whichever way the window sorts. Distances are microseconds for timestamps, days for dates.
+    Below means lesser `order`, whichever way the window sorts. Distances are microseconds for timestamps, days for
+    dates.
     """
 
     partition: tuple[str, ...]
@@ -53,7 +55,7 @@ class Frames:
 
 
 def frames_of(node: Window, unbounded: bool = True) -> Frames | str:
-    """What all functions of the node have in common, the widest reach each way; why there is nothing in common.
+    """Return the frame that covers the frames of all functions of the node, or why there is none.
 
     `unbounded`: whether frames may begin with their partition.
     """
@@ -105,7 +107,7 @@ def _frame(window: Expr, node: Window, unbounded: bool) -> Frames | str:
 
 
 def name_of(call: Expr) -> str:
-    """What a function is called in messages."""
+    """Return the name of a function for messages."""
     made: dict[type[Expr], str] = {exp.ArgMax: "max_by", exp.ArgMin: "min_by"}
     return made.get(type(call)) or (call.sql_name() if isinstance(call, exp.Func) else call.key).lower()
 

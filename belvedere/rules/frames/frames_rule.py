@@ -33,7 +33,7 @@ from belvedere.rules.rule import Maintain, Refusal, Rule, Site
 
 @dataclass(frozen=True)
 class FramesStage(AffectedRangeStage):
-    """`frames` tell which rows of a key a change can reach."""
+    """A stage for window functions; `frames` determine the rows of a key that a change can reach."""
 
     frames: Frames
 
@@ -146,9 +146,9 @@ def _maintain(site: Site, frames: Frames, running: RunningWindow | None) -> Rela
 
 
 def _counts_as_stored(builder: Builder, below: Node, frames: Frames) -> bool:
-    """Whether the rows of a stored relation are found below, and so many of them in a row as the functions see.
+    """Return whether the input is a stored relation whose row numbers match those that the functions see.
 
-    Rows that a filter takes out are stored all the same: a frame of so many rows reaches beyond so many stored ones.
+    A filter does not prevent this: its rows are stored too, so a frame of n rows covers at least n stored ones.
     """
     base = base_scan(below)
     if base is None or not builder.drafts[builder.relation_of_scan(base)].relation.is_state:

@@ -55,7 +55,7 @@ class RunningWindow:
 
     @property
     def last(self) -> tuple[Column, ...]:
-        """What rows that follow have beside them: `known` of the row before, NULL where there is none."""
+        """Return the columns added to following rows: `known` of the row before, NULL if there is none."""
         return tuple(Column(LAST + n, self.window.schema[n].type, hidden=True) for n in self.known)
 
     def following(self, below: Node, scan: str) -> Node:
@@ -127,7 +127,7 @@ class _UnboundedPreceding:
         return found
 
     def _last(self, item: Item) -> Expr:
-        """What a function over all rows up to the row before is."""
+        """Return the value of a function over all rows up to the row before."""
         window = item.expr
         if isinstance(window, exp.Window) and running_frame_end(window) != 0:
             spec = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")

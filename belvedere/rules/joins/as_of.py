@@ -1,8 +1,10 @@
-"""As of: a join with the last version up to a time of each row (`FOR SYSTEM_TIME AS OF`), by the rows whose version may have changed.
+"""As of: a join with the last version up to a time of each row (`FOR SYSTEM_TIME AS OF`), recomputed for the rows whose
+version may have changed.
 
-A version is valid until the next one of its key begins, so the join asks for the one whose time is around the row's: no pair of a row with
-an older version is ever made. A change of versions is joined anew with the rows of their key from the first changed time on. Rows below the
-bounds of both sides are final; they leave with the versions that ended before.
+A version is valid until the next one of its key begins, so the join looks for the version whose interval contains the
+row's time; pairs with older versions are never created. Changed versions are joined again with the rows of their key
+from the first changed time on. Rows below the bounds of both sides are final; they leave with the versions that ended
+before.
 """
 
 from __future__ import annotations
@@ -94,7 +96,7 @@ def _least(batches: Iterable[pa.RecordBatch]) -> pa.Scalar | None:
 
 @dataclass(frozen=True)
 class _AsOf:
-    """What a limit of one version per row asks for: the versions' time and the row's, and what links them."""
+    """Limit of one version per row: the times of the versions and of the row, and the join condition."""
 
     since: str
     time: Expr

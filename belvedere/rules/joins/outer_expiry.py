@@ -1,9 +1,10 @@
-"""What bounds make final around a join that preserves rows without a match, or that only asks whether there is one.
+"""Final rows of a join that preserves unmatched rows, or only tests for a match.
 
-Such a join is recomputed for a whole key, so its old rows may leave only together: a result that may still change needs all rows of
-either side that it is made of. In: the join's plan, and the bounds of its result (no later change concerns a row below them). Out: the
-times below which rows of a side are not needed any more, and the final results: a computation of their key must leave them as they are.
-Therefore results carry the times of the rows that they are made of, in hidden columns where the script does not show them.
+Such a join is recomputed for a whole key, so its old rows may leave only together: a result that may still change needs
+all rows of either side that it is computed from. In: the join's plan, and the bounds of its result (no later change
+concerns a row below them). Out: the times below which rows of a side are no longer needed, and the final results, which
+a computation of their key must not change. Results therefore have the times of their input rows, in hidden columns if
+the script does not select them.
 """
 
 from __future__ import annotations

@@ -103,9 +103,9 @@ def _split_outer(builder: Builder, join: Join, owner: str) -> Node:
 
 
 def _alone(join: Join, side: Node, pairs: Scan, times: frozenset[str]) -> Node:
-    """The rows of a side that are in no pair; NULLs for the other side's columns.
+    """Return the rows of a side without a pair; NULLs for the other side's columns.
 
-    Times with a bound are compared beside the key, which decides: they tell how old the pairs are that rows to come can be in.
+    Times with a bound are compared in addition to the key, which decides: they limit the age of pairs with future rows.
     """
     taken = set(side.schema.names)
     items, tests = [], []

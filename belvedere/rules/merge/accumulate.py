@@ -26,7 +26,9 @@ DOUBLE = pa.float64()
 ROWS = "_n"
 
 GUARD = 6
-"""So many more digits than an average has must its quotient have: rounded twice, it is then right for a million rows at the least."""
+"""Additional digits of a quotient beyond those of an average: rounding twice is then correct for at least a million
+rows.
+"""
 
 
 @dataclass(frozen=True)

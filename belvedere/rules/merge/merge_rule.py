@@ -60,10 +60,11 @@ SUFFIX = "$state"
 
 @dataclass(frozen=True)
 class MergeStage(Stage):
-    """`plan` is over `Scan("state")` alone: the rows of the relation `state`, which has the accumulators.
+    """A stage with accumulators. `plan` is over `Scan("state")` only: the rows of the relation `state`, which has the
+    accumulators.
 
-    `partial` is what an epoch adds to them, over the slots' changes with `_weight`; `merge` tells per state column after the keys how
-    `old` and `new` become one. `path` is the output's access path by the groups.
+    `partial` is an epoch's contribution, over the slots' changes with `_weight`; `merge` combines `old` and `new` for
+    each state column after the keys. `path` is the output's access path by the groups.
     """
 
     state: str
@@ -126,7 +127,9 @@ class MergeStage(Stage):
         return None if found is None else _changes(work, _merge_both(work, found[1], state, found[0]))
 
     def _merge_many(self, work: Work, state: Relation) -> Rows | None:
-        """Of many changes the groups' own state comes first, with what the output shows of it: of a new group that is all there is."""
+        """Merge many changes: the groups' state is read first, with the output's columns of it; a new group has nothing
+        else.
+        """
         shown = shown_beside(self.plan, work.output, state)
         stored, output, path = delta_schema(state), delta_schema(work.output), state.paths[0].name
         more = [output.field(n).with_name(own) for n, own in shown.columns.items() if own not in stored.names]

@@ -81,9 +81,10 @@ def _cannot_fail(expr: Expr, state: Schema) -> bool:
 
 @dataclass(frozen=True)
 class Shown:
-    """What the output has of a row of state, beside that row: most of it are columns of the state, its `_key` or hash.
+    """The output's columns for a row of state: most of them are columns of the state, its `_key` or hash.
 
-    `columns` says where each column of the output, its `_key` and its hashes are; the others have texts over the state, or over these.
+    `columns` gives the position of each column of the output, its `_key` and its hashes; the others have texts over the
+    state, or over these.
     """
 
     columns: Mapping[str, str]
@@ -102,7 +103,7 @@ class Shown:
 
 
 def shown_beside(plan: Node, output: Relation, state: Relation) -> Shown:
-    """What the output of a plan that makes one row of each row of state has of it."""
+    """Return the output's columns, for a plan that makes one row from each row of state."""
     types = {c.name: c.type for c in state.schema}
     columns, values, identities = {}, {}, {}
     for c, e in zip(plan.schema, _outputs(plan), strict=True):

@@ -35,9 +35,10 @@ SESSION, ALL, ONE = "`_session`", "`_all`", "`_one`"
 
 @dataclass(frozen=True)
 class SessionGroupsStage(PartialsStage):
-    """`plan` is an aggregate of the changes' sessions, whose `_weight` it may read: what its output's rows are made of.
+    """A stage for session groups. `plan` is an aggregate of the changed sessions, with `_weight`, from which the
+    output's rows are made.
 
-    `merge` tells per accumulator how `old` and `new` become one.
+    `merge` combines `old` and `new` for each accumulator.
     """
 
     merge: tuple[Expr, ...]

@@ -1,4 +1,6 @@
-"""What the stages of SPL windows share: their rows only arrive, and leave as windows let them go, not as bounds pass them."""
+"""Shared parts of the stages of SPL windows: their rows are append-only, and leave when windows evict them, not when
+bounds pass them.
+"""
 
 from __future__ import annotations
 

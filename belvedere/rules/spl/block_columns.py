@@ -18,7 +18,7 @@ BLOCK_ROWS = 256
 PATH, BLOCK_PATH = "_h0", "_h1"
 """The access paths of held rows: by their partition, and by their block."""
 STEPS = ("evicting", "triggering")
-"""Of the columns of `delta` the code of a block's last row and the limit of its first."""
+"""Columns of `delta`: the code of a block's last row and the limit of its first."""
 PLACED = ("number", "begun", "ended", *(f"{s}.{what}" for s in STEPS for what in ("code", "limit")))
 
 

@@ -1,9 +1,10 @@
-"""What windows hold, as an epoch reads it: the rows that may leave or came last, and blocks in place of the others.
+"""Contents of windows, as an epoch reads them: the rows that may leave or arrived last, and blocks in place of the
+others.
 
-In: a stage, the partitions that an epoch touches, the rows that arrived. Out: `BufferContents`; the state after the epoch is
-written. A block is `BLOCK_ROWS` rows of a partition side by side, with their accumulators. So an epoch costs what arrives,
-leaves and fires, and a row for each block. Where aggregates are not kept, or rows leave in another order than they came in,
-all rows are read.
+In: a stage, the partitions that an epoch touches, the rows that arrived. Out: `BufferContents`; the state after the
+epoch is written. A block is `BLOCK_ROWS` consecutive rows of a partition, with their accumulators. So the cost of an
+epoch follows the rows that arrive, leave and fire, plus one row for each block. All rows are read if aggregates have no
+accumulators, or if rows leave in another order than they arrived.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class BufferContents:
     remaining: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
     """Which of them stand for their rows."""
     order: Ints | None = None
-    """Of each of `given` its place among the rows, or behind them among the blocks that stand; None for rows alone."""
+    """Position of each of `given` among the rows, or after them among the remaining blocks; None for rows only."""
 
     @property
     def can_be_slid(self) -> bool:
@@ -108,7 +109,7 @@ class BufferContents:
         return np.concatenate([found, whole(self.known["block"])[self.remaining]])[self.order]
 
     def apart(self, of_given: Bools) -> tuple[Bools, Bools]:
-        """What is said of `given`, of the rows and of the blocks that stand."""
+        """Split values for `given` into those for the rows and those for the remaining blocks."""
         if self.order is None:
             return of_given, np.zeros(0, np.bool_)
         found = np.empty(len(of_given), np.bool_)
@@ -139,7 +140,9 @@ def _block_hashes(stage: SplWindows, touched: TouchedPartitions, partition: Ints
 def read(
     stage: SplWindows, work: Work, arrived: pa.Table, touched: TouchedPartitions, now: int, all_rows: bool
 ) -> BufferContents:
-    """What the windows of these partitions hold, and what arrived (`placed`); `all_rows`: without blocks."""
+    """Return the contents of the windows of these partitions, and the arrived rows (`placed`); `all_rows`: without
+    blocks.
+    """
     known = _stored_blocks(stage, work, touched) if stage.in_blocks else None
     remaining, loose, order = np.zeros(0, np.bool_), None, None
     if known is not None and known.num_rows:

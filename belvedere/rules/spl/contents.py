@@ -31,7 +31,7 @@ FIRST_ARRIVAL = "$first"
 FARTHEST = 253_402_300_799_999_999
 """The last microsecond of the year 9999: the time of a watermark that lies beyond."""
 PIECE = 1 << 21
-"""So many rows of contents are made at once."""
+"""Maximum number of rows of contents created at once."""
 
 
 def name_of(reading: FiringReading) -> str:
@@ -40,7 +40,7 @@ def name_of(reading: FiringReading) -> str:
 
 
 def readings_of(node: SplAggregate) -> tuple[FiringReading, ...]:
-    """What firings say of themselves."""
+    """Return the properties of firings that the query reads."""
     panes = isinstance(node.window.kind, Interval)
     return tuple(r for r in FiringReading if panes or not r.of_panes)
 
@@ -71,7 +71,7 @@ def _shown(node: SplAggregate, groups: Schema) -> tuple[Item, ...]:
 
 
 def _first_of_equals(expr: Expr, order: str) -> Expr:
-    """Of equal greatest values the row that arrived first counts."""
+    """Return the expression in which, of equal greatest values, the row that arrived first wins."""
     made = expr.copy()
     for call in list(made.find_all(exp.ArgMax)):
         key = call.expression
@@ -105,7 +105,7 @@ def _piece(node: SplAggregate, rows: pa.Table, firings: Firings, numbers: Ints, 
 
 
 def readings(node: SplAggregate, firings: Firings, numbers: Ints) -> dict[str, pa.Array]:
-    """What the firings say of themselves, by the names of the contents' columns."""
+    """Return the properties of the firings, by the names of the contents' columns."""
     found = {
         FiringReading.FIRING_TIME: pa.array(np.minimum(firings.at, FARTHEST), pa.int64()).cast(TIMESTAMP),
         FiringReading.FIRING: pa.array(numbers, pa.int64()),

@@ -1,4 +1,4 @@
-"""What stages of SPL windows remember from epoch to epoch beside the rows that windows hold.
+"""Memory of the stages of SPL windows between epochs, in addition to the windows' rows.
 
 In: nothing. Out: the memories of the stages of windows and of joined windows.
 """

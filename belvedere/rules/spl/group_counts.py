@@ -1,4 +1,4 @@
-"""What a group of a window's contents knows of the others: how many groups and rows there are, and how many rows each has.
+"""Counts of a window's groups: the numbers of groups and rows, and the number of rows of each.
 
 In: the groups of firings. Out: the same with these counts.
 """
@@ -22,12 +22,12 @@ PAIRS = pa.list_(pa.struct([("at", pa.int64()), ("rows", pa.int64())]))
 
 
 def needed(node: SplAggregate) -> tuple[Item, ...]:
-    """What the groups have to count for it."""
+    """Return the counts that the groups need."""
     return (ROWS,) if node.counts else ()
 
 
 def with_counts(groups: Node, node: SplAggregate, firing: str, arrived: str) -> Node:
-    """The groups with the node's counts beside them: `firing` tells firings apart, `arrived` orders the groups of one."""
+    """Return the groups with the node's counts: `firing` identifies firings, `arrived` orders the groups of one."""
     if not node.counts:
         return groups
     calls = [(c, _call(c.count, arrived)) for c in node.counts]

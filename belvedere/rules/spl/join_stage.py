@@ -40,7 +40,7 @@ class SplJoins(ArrivingStage):
 
     @property
     def ages(self) -> tuple[int | None, int | None]:
-        """Of windows by time, their microseconds."""
+        """Return the lengths of the windows by time, in microseconds."""
         left, right = (w.eviction for w in self.node.windows)
         return left.micros if isinstance(left, Time) else None, right.micros if isinstance(right, Time) else None
 

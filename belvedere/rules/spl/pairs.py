@@ -33,7 +33,7 @@ def _marks(side: int) -> tuple[Column, Column, Column]:
 
 
 def _read(node: SplJoin, side: int) -> Schema:
-    """What the plan reads of a side: the columns of the condition, and the marks."""
+    """Return the columns of a side that the plan reads: the columns of the condition, and the marks."""
     requested = columns_of(node.condition) if node.condition is not None else frozenset()
     marks = _marks(side)
     return Schema((*(c for c in node.inputs[side].schema if c.name in requested), *marks), (marks[0].name,))
@@ -66,7 +66,7 @@ class Side:
 
 
 def side_of(node: SplJoin, side: int, table: pa.Table, partition: Ints, place: Ints, clocks: Ints, now: int) -> Side:
-    """A side from its rows, which stand in any order."""
+    """Return a side from its rows, in any order."""
     window = node.windows[side]
     number = whole(table[window.order])
     order = np.lexsort((number, partition))

@@ -76,7 +76,7 @@ def _store(stage: SplWindows, work: Work, contents: BufferContents, touched: Tou
 
 
 def _memory(work: Work) -> WindowMemory:
-    """What the stage remembers: nothing where its output is computed again."""
+    """Return the stage's memory: empty if its output is recomputed."""
     memory = work.recall(WindowMemory)
     if work.is_fresh:
         memory.forget()

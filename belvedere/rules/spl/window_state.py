@@ -1,6 +1,7 @@
-"""What is stored of SPL windows between two epochs: the rows that they hold, and a row for each partition.
+"""Stored state of SPL windows between two epochs: the windows' rows, and a row for each partition.
 
-In: the rows and partitions of an epoch. Out: tables as the state has them, and when a partition next has something to do by itself.
+In: the rows and partitions of an epoch. Out: tables in the form of the state, and the next time at which a partition
+fires or evicts by itself.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ BLOCK = "$block"
 BLOCKS = "$blocks"
 """Suffix of the relation of the blocks."""
 DUE, HASH, LEFT, CAME = "due", "hash", "left", "came"
-"""Columns of partitions; so many rows came, and at least so many of the first of them left, so far."""
+"""Columns of partitions: the number of rows that arrived, and a lower limit of the number of first rows that left."""
 KNOWN = tuple(vars(Partitions.fresh(0)))
-"""What is known of a partition, by the names of `Partitions`."""
+"""Columns of a partition, by the names of `Partitions`."""
 PARTITION_SCHEMA = Schema(
     (
         Column("part", pa.string(), nullable=False),
@@ -56,7 +57,7 @@ def buffered_schema(given: Schema, order: str, in_blocks: bool) -> Schema:
 
 
 def partitions_of(table: pa.Table, parts: pa.Array) -> Partitions:
-    """What is known of partitions, of unknown ones nothing."""
+    """Return the known partitions; unknown ones are empty."""
     known = Partitions.fresh(len(parts))
     for name in KNOWN:
         of_parts(table, parts, name, getattr(known, name))

@@ -34,7 +34,7 @@ from belvedere.schema import KEY, WEIGHT
 from belvedere.store.stage_memory import StageMemory, remembered
 
 MORE = 1_000
-"""So many rows are stored beyond those that a view of first rows shows, at least."""
+"""Minimum number of rows stored beyond those that a view of first rows shows."""
 MANY = 10_000
 """Views that show more first rows than these are recomputed whole where rows go: the driver puts them in order by itself."""
 PLACE = "_row"

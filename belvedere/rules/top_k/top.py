@@ -46,7 +46,7 @@ class OwnRowsStage(Stage):
         return {"rows": texts.rows(self.beside_own(texts), kinds), **self.texts_of_many(texts)}
 
     def texts_of_many(self, texts: Texts) -> Mapping[str, str]:
-        """What `many` runs."""
+        """Return the texts that `many` runs."""
         return {"groups": texts.groups(self.changed, self.path)}
 
     def beside_own(self, texts: Texts) -> Node:
@@ -162,7 +162,7 @@ def maintain_top(site: Site, top: TopK, partition: Partition) -> Relation:
 
 
 def _stored(top: TopK, scan: str) -> Node:
-    """First rows that were found before, as the operator's input: they are numbered anew."""
+    """Return the first rows found earlier, as the operator's input: they are numbered again."""
     rows = Scan(scan, top.schema)
     if top.number is None:
         return rows

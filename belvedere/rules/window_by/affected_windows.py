@@ -37,8 +37,10 @@ from belvedere.rules.window_by.scan_range import (
 from belvedere.schema import KEY
 
 FIRST_ROWS = 8_192
-"""So many rows, over all changed partitions, are read before and behind the changes at first. A shorter partition is read whole: that saves
-the query for the reach of its windows."""
+"""Number of rows, over all changed partitions, that are read first before and after the changes.
+
+A shorter partition is read completely: that saves the query for the reach of its windows.
+"""
 MIN_ROWS = 64
 
 
@@ -66,7 +68,7 @@ class StoredWindows(Protocol):
         """How far the windows in each of the tables reach."""
 
     def stored(self, keys: pa.Array) -> pa.Array:
-        """Those of the keys that a window had before the change."""
+        """Return the keys that had a window before the change."""
 
 
 def window_neighbourhood(work: Work, delta: pa.Table, reach: Reach, path: str) -> tuple[pa.Table, list[pa.Array]] | None:
@@ -144,7 +146,7 @@ class _Stored:
             self.starts = Spans(work, work.output, path, reach.start)
 
     def read(self, scan_range: ScanRange) -> pa.Table:
-        """The rows; all of the partition's where it cannot be told from another."""
+        """Return the rows; all of the partition's if it cannot be distinguished from another one."""
         scan_range.begin = self._begin(scan_range)
         scan_range.end = self._place(self.spans, scan_range, after=True)
         rows = self._rows(scan_range)
@@ -154,7 +156,10 @@ class _Stored:
         return rows
 
     def _begin(self, scan_range: ScanRange) -> int | None:
-        """Where the stretch begins. TUMBLING: to find the windows of few rows takes less time than to tell which of them changed."""
+        """Return the start of the range.
+
+        TUMBLING: finding the windows of few rows takes less time than finding out which of them changed.
+        """
         if (
             self.reach.ranges.form is WindowForm.TUMBLING
             and self._moved(self.spans, scan_range.key, scan_range.low, scan_range.ahead, after=False) is None

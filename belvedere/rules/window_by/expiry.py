@@ -93,7 +93,7 @@ def forget_final(work: Work, settling: Settling, rows: Rows, bound: int) -> None
 
 
 def _state(work: Work) -> Relation | None:
-    """The relation that tells from which time on windows are not final, where windows look back."""
+    """Return the relation with the time from which windows are not final, if windows look back."""
     return next(iter(work.prepared.states.values()), None)
 
 
@@ -227,7 +227,9 @@ def _table(found: list[tuple[str, int, int]]) -> pa.Table:
 
 
 def final_places(times: Any, spans: list[WindowTimes], resume: Resume, bound: int, places: list[int]) -> list[int]:
-    """Of the rows of one partition, with their times and the reach of its windows, those that no later row can bring into a window."""
+    """Return the positions of rows in one partition that no later row can bring into a window, from their times and the
+    reach of its windows.
+    """
     below = times[times < bound]
     kept = first_retained(int(below.max()) if len(below) else None, sorted(spans, reverse=True), resume, bound)
     return [place for place, time in zip(places, times, strict=True) if time < kept.rows]

@@ -74,7 +74,7 @@ def mirrored(number: int, descending: bool) -> int:
 
 
 def placed(column: pa.ChunkedArray | pa.Array, descending: bool, nowhere: int | None = None) -> Ints:
-    """Order keys as an array of numbers that do not fall; NULL is `nowhere`, or the edge where it stands: last if they descend."""
+    """Return order keys as non-decreasing numbers; NULL is `nowhere`, or the edge where it sorts: last if they descend."""
     keys = numbers(column)
     edge = nowhere if nowhere is not None else GREATEST if descending else LEAST
     values: Ints = np.asarray(pc.fill_null(keys, 0), np.int64)
@@ -117,7 +117,7 @@ def moving(ranges: Ranges, scan_range: ScanRange, windows: ScannedWindows) -> Ke
     since, starts = windows.since, windows.starts
     closed = windows.complete & (np.maximum(windows.to, windows.after) < scan_range.low)
     if scan_range.begin is not None and (ranges.form is WindowForm.LABELLED or Neighbour.PREVIOUS in ranges.neighbours):
-        # tuples that were not read may begin these windows, or stand before them
+        # unread tuples may begin these windows, or precede them
         unsure = starts <= since.min(initial=GREATEST)
         closed &= since > since[unsure].max(initial=LEAST)
     begin = int(since[closed].max(initial=LEAST))
@@ -141,9 +141,9 @@ def moving(ranges: Ranges, scan_range: ScanRange, windows: ScannedWindows) -> Ke
 def tumbling(
     ranges: Ranges, scan_range: ScanRange, at: Ints, windows: ScannedWindows, stays: Callable[[pa.Array], pa.Array]
 ) -> KeyRange | None:
-    """From a stored window's start before the change to the first start behind the change that was one before.
+    """Return the range from a stored window's start before the change to the first unchanged start after it.
 
-    `at` are the order keys of the stretch's rows. `stays` tells the keys of windows that are stored.
+    `at` are the order keys of the range's rows. `stays` selects the keys of stored windows.
     """
     begin = _resumed(ranges, scan_range, at, windows, stays)
     if begin is None or scan_range.end is None:
@@ -177,7 +177,7 @@ def _resumed(
             places = places[:-1]
         found = windows.since[places[_stored(windows, places, stays)]]
     for place in found[::-1]:
-        if np.count_nonzero(at == place) == 1:  # rows that tie with the start might stand before it
+        if np.count_nonzero(at == place) == 1:  # rows that tie with the start might precede it
             return int(place)
     scan_range.back *= LONGER
     return None

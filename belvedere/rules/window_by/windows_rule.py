@@ -1,6 +1,7 @@
-"""Windows: WINDOW BY by the windows that a change can reach, where END's class or the stored windows tell these from the others.
+"""Windows: WINDOW BY by the windows that a change can reach, if END's class or the stored windows identify them.
 
-The rows around the change are read, more of them until that is proven, and the windows replaced that start there.
+The rows around the change are read, and more of them until the reach is proven; the windows that start there are
+replaced.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from belvedere.rules.window_by.over import keeps_key
 
 @dataclass(frozen=True)
 class WindowsStage(AffectedRangeStage):
-    """`reach` tells which rows of a key a change can reach."""
+    """A stage for windows; `reach` determines the rows of a key that a change can reach."""
 
     reach: Reach
 
@@ -59,7 +60,9 @@ def _has_computed_keys(top: PredicateWindow, ranges: Ranges) -> bool:
 
 
 def _over_stored_keys(site: Site, top: PredicateWindow) -> Relation:
-    """Over rows that are stored with their keys: the store has to tell a key's rows from those of another key of equal hash."""
+    """Return the input stored with its keys: the store has to distinguish a key's rows from those of another key with
+    the same hash.
+    """
     state = site.builder.shared(carry_keys(top.input), site.part.owner)
     return site.maintain(top.with_inputs((Scan(state.name, state.schema),)))
 

@@ -32,7 +32,7 @@ class Database(Dialect):
         """A reader of a store that is there."""
 
     def served_reader(self, url: str, seconds: float | None, connections: int) -> AnsweringReader:
-        """A reader for a process of the API, on so many connections at most where its reads are on the loop."""
+        """Return a reader for an API process, with at most `connections` connections if it reads on the event loop."""
         return self.reader(url, seconds)
 
     # copies

@@ -1,9 +1,10 @@
-"""What Belvedere must know of a database to keep a store in it: the one place where databases differ.
+"""The interface of databases for stores: all differences between databases are here.
 
-In: Arrow types, SQL of stored values, errors of drivers. Out: stored forms, SQL, diagnostics. One object of a subclass is one dialect
-(`belvedere.store.dialects.DIALECTS`); all else in Belvedere asks it and never for its name. Its `Database` makes connections. What is
-SQL of every database stays outside: quoted names, CREATE TABLE, joins. JSON is built as text by concatenation: it has no limit on the
-number of fields, loses no JSON subtype through subqueries, and was measured a third faster than SQLite's JSON functions.
+In: Arrow types, SQL of stored values, errors of drivers. Out: stored forms, SQL, diagnostics. One object of a subclass
+is one dialect (`belvedere.store.dialects.DIALECTS`); all other code calls it and never checks its name. Its `Database`
+creates connections. SQL that all databases share is elsewhere: quoted names, CREATE TABLE, joins. JSON is built by
+string concatenation: that has no limit on the number of fields, keeps the JSON subtype through subqueries, and was
+measured a third faster than SQLite's JSON functions.
 """
 
 from __future__ import annotations
@@ -70,15 +71,17 @@ class Dialect(ABC):
     near: ClassVar[bool] = False
     """Whether a read takes less time than handing it to another thread."""
     first_start: ClassVar[tuple[str, ...]] = ()
-    """What a transaction that makes the store's own tables begins with: two first starts at once would collide."""
+    """Statements at the start of a transaction that creates the store's own tables: two concurrent first starts would
+    collide.
+    """
     for_lease: ClassVar[str | None] = None
-    """What keeps others from taking the lease meanwhile, where the row may not be there to be locked."""
+    """Statement that prevents others from taking the lease, if its row may not exist and so cannot be locked."""
     fence: ClassVar[str]
-    """What a subquery ends with whose conditions are tested before those around it."""
+    """End of a subquery whose conditions are tested before those of the outer query."""
     for_reads: ClassVar[str] = "BEGIN"
-    """What begins a transaction whose reads see one state."""
+    """Statement that begins a transaction whose reads see one state."""
     for_update: ClassVar[str] = ""
-    """What a SELECT ends with that locks its rows; nothing where a transaction locks all."""
+    """End of a SELECT that locks its rows; empty if a transaction locks everything."""
 
     # stored forms
 
@@ -198,7 +201,9 @@ class Dialect(ABC):
         """Equality that holds between NULLs."""
 
     def is_among(self, pairs: Sequence[Pair], rows: str, sets: Sets, negated: bool) -> str:
-        """Whether rows, as they stand in FROM, have one that is equal by these columns, or none; as one of `sets` where that is needed."""
+        """Return a test whether FROM rows have a row that is equal by these columns, or none; in one of `sets` if
+        needed.
+        """
         return f"{'NOT ' if negated else ''}EXISTS (SELECT 1 FROM {rows} WHERE {' AND '.join(map(self.equal, pairs))})"
 
     def equal(self, pair: Pair) -> str:
@@ -224,7 +229,9 @@ class Dialect(ABC):
         """The literal `unscaled` / 10^scale of a decimal type that holds it."""
 
     def comparable_decimal(self, sql: str, type_: pa.DataType, digits: int, scale: int) -> str:
-        """A stored decimal or whole number to be compared with another: in the form of so many digits, which hold both."""
+        """Return a stored decimal or whole number in a form that can be compared with another: with digits that hold
+        both.
+        """
         return sql
 
     @abstractmethod
@@ -233,7 +240,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def day(self, days: int) -> str:
-        """A literal date, so many days since 1970."""
+        """Return a literal date from the days since 1970."""
 
     @abstractmethod
     def shifted(self, sql: str, operator: str, microseconds: int) -> str:
@@ -285,7 +292,7 @@ class Dialect(ABC):
 _PARTS = ((86_400_000_000, 0), (3_600_000_000, 24), (60_000_000, 60), (1_000_000, 60))
 """The microseconds of days, hours, minutes and seconds, and how many of each the next larger one has."""
 DIGITS_MOST = 38
-"""So many digits a decimal has at most."""
+"""Maximum number of digits of a decimal."""
 MEAN_DIGITS = 4
 """How many more digits the average of decimals has than they have (Spark's `Average`)."""
 

@@ -1,6 +1,7 @@
-"""What a database driver reports, as a diagnostic that says what to do.
+"""Errors of database drivers as diagnostics that say what to do.
 
-In: a driver's exception, the store's URL, a dialect's rules. Out: a `BelvedereError` with a code B7xxx. It imports no driver.
+In: a driver's exception, the store's URL, a dialect's rules. Out: a `BelvedereError` with a code B7xxx. It imports no
+driver.
 """
 
 from __future__ import annotations

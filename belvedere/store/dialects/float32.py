@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 
 SINGLE_DIGITS = 9
-"""So many digits say any number of 32 bits."""
+"""Number of digits that represent any 32-bit float."""
 _SINGLE = struct.Struct("f")
 
 

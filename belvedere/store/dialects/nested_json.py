@@ -32,7 +32,9 @@ def to_json(values: pa.Array) -> pa.Array:
 
 
 def member_text(value: Any, type_: pa.DataType) -> str:
-    """A value of the type as it stands within nested JSON; a decimal that the type cannot hold is the text of no value."""
+    """Return a value of the type as text in nested JSON; a decimal that the type cannot hold becomes a text that
+    matches no value.
+    """
     if isinstance(value, Decimal):
         exact = round(value, type_.scale)
         value = exact if exact == value else value

@@ -1,4 +1,5 @@
-"""What readers of all dialects share: connections that are lent to one thread at a time, and the reads that need no more than SELECT.
+"""Shared parts of the readers of all dialects: connections that one thread uses at a time, and reads that need only
+SELECT.
 
 In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows, or Arrow in the catalog's types.
 """
@@ -38,7 +39,7 @@ class Pool:
         self._closed = False
 
     def use(self, work: Callable[[Any], Result]) -> Result:
-        """What the work does with a connection; where it fails, the connection is closed."""
+        """Run the work with a connection and return its result; on failure the connection is closed."""
         if self._closed:
             raise fail("B7015", "this reader is closed")
         try:
@@ -77,7 +78,7 @@ class Pool:
 
 
 class StatementReader(ABC):
-    """What reads by statements, on a pool of connections."""
+    """A reader that runs statements on a pool of connections."""
 
     errors: tuple[type[Exception], ...]
     """The driver's."""

@@ -58,14 +58,14 @@ class Session(ABC):
         work()
 
     def grants_on(self, target: str) -> tuple[ViewGrant, ...]:
-        """What was granted on a table or a view, whose name is given as SQL has it."""
+        """Return the grants on a table or view, whose name is given in SQL form."""
         return ()
 
     # reads
 
     @abstractmethod
     def read(self, layout: Layout, source: str, parameters: Sequence[Any] = ()) -> Flat:
-        """Flat rows of what stands behind FROM, in which the table is `t`, as they stream. To be read or closed before the next call."""
+        """Stream the flat rows of a FROM text, in which the table is `t`. Read or close them before the next call."""
 
     @abstractmethod
     def select(self, layout: Layout, keys: pa.Array) -> Flat:
@@ -138,7 +138,7 @@ class Session(ABC):
 
     @abstractmethod
     def process(self) -> str:
-        """Who this is, so that `gone` can tell later whether it still lives."""
+        """Return an identifier of this process, by which `gone` can later check whether it still lives."""
 
     @abstractmethod
     def gone(self, process: str) -> bool:

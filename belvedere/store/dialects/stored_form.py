@@ -25,7 +25,7 @@ class StoredForm:
 
 @dataclass(frozen=True)
 class TypeNames:
-    """What a dialect calls the types that every database has."""
+    """Names of a dialect for the types that every database has."""
 
     integer: str
     double: str

@@ -1,4 +1,4 @@
-"""What a migration is: a step from one format of the store to the next."""
+"""The interface of migrations: a step from one format of the store to the next."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ class Migration:
 
     format: int
     what: str
-    """What it does, for the user: it goes after "the store was brought to format N: "."""
+    """Description for the user, which follows "the store was upgraded to format N: "."""
     apply: Callable[[Session], None]

@@ -1,7 +1,7 @@
-"""What is computed of a column over the rows of a group, equal to what Spark answers, in the store's SQL.
+"""Aggregates of a column over the rows of a group, in the store's SQL, with Spark's results.
 
-In: a dialect, an aggregation, the column's SQL and type. Out: what the database aggregates, and the value that is made of it, as it is
-stored. Which columns have an aggregation is said here, for both databases.
+In: a dialect, an aggregation, the column's SQL and type. Out: the aggregates of the database, and the result computed
+from them, in stored form. This module defines which columns have an aggregation, for both databases.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def has_aggregation(function: Aggregation, type_: pa.DataType) -> bool:
 
 
 def is_grouped(type_: pa.DataType) -> bool:
-    """Whether values of a type can be told apart, so that they make groups."""
+    """Return whether values of a type can be compared, so that they can form groups."""
     return is_ordered(type_) and not types.is_null(type_)
 
 

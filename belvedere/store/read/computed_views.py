@@ -27,7 +27,9 @@ from belvedere.store.stored_table import StoredTable
 from belvedere.store.system import EPOCH
 
 BEYOND = ("B8020", "B7087", "B7088", "B7099")
-"""What the database cannot say, or cannot compute with these values; what is wrong with the database itself Spark's reads will tell."""
+"""Codes for queries that the database cannot express, or cannot compute with these values; Spark's reads report
+problems of the database itself.
+"""
 LAST_CLOCK = f"(SELECT clock FROM {EPOCH} ORDER BY epoch DESC LIMIT 1)"
 
 
@@ -153,7 +155,9 @@ def _not_there(catalog: Catalog, id_: str) -> Iterator[str]:
 
 
 def _unlike(node: Node) -> Iterator[str]:
-    """What an operator does otherwise in a database than in Spark: the zeros of doubles are two there, which only DISTINCT shows."""
+    """Yield the differences of an operator between a database and Spark: databases distinguish the zeros of doubles,
+    which only DISTINCT shows.
+    """
     compared: list[Column] = []
     if isinstance(node, Aggregate):
         compared = [node.schema[k.name] for k in node.keys]

@@ -351,11 +351,11 @@ def _extreme(tree: Expr, scope: NameBindings) -> TypedSql:
 
 
 SUMMED_DIGITS = 18
-"""Decimals of so many digits are whole numbers in SQLite; their sum is refused by it where it is beyond 64 bits."""
+"""Number of digits of decimals that are whole numbers in SQLite; it rejects a sum beyond 64 bits."""
 
 
 AVERAGED_DIGITS = SUMMED_DIGITS - MEAN_DIGITS
-"""Decimals of so many digits have an average that is a whole number in SQLite."""
+"""Number of digits of decimals whose average is a whole number in SQLite."""
 
 
 def _sum(tree: Expr, scope: NameBindings) -> TypedSql:

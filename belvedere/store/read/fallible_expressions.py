@@ -1,7 +1,7 @@
-"""Which expressions may fail on some row, so that an error would tell of a row that may not be seen.
+"""Expressions that may fail on some row, so that an error could reveal a row that a role must not see.
 
-In: expressions of a read. Out: whether a guard has to be asked before them. A database is free to test conditions in any order; it keeps
-to one where `Dialect.fence` stands between them, at the price of indexes. What is not known to be safe may fail.
+In: expressions of a read. Out: whether a guard has to be tested before them. A database may test conditions in any
+order; `Dialect.fence` fixes the order, at the price of indexes. Expressions not known to be safe count as fallible.
 """
 
 from __future__ import annotations

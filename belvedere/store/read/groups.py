@@ -39,7 +39,7 @@ Cells = Mapping[str | Aggregated, Cell]
 def groups_source(
     sources: Sources, query: StoreQuery, rows: SourceRows, outer: SourceRows | None, bounds: str
 ) -> tuple[str, Cells]:
-    """FROM the groups of the answer, in their order, and where their columns and values stand in it."""
+    """Return FROM text with the groups of the answer, in order, and the positions of their columns and values in it."""
     cells: dict[str | Aggregated, Cell] = {}
     inner, made = [], []
     for number, name in enumerate(query.by):

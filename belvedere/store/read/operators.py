@@ -55,7 +55,7 @@ from belvedere.store.read.typed_sql import CLOCK, NameBindings, TypedSql
 
 Bind = Callable[[BoundValue], str]
 Rows = Callable[[str], str]
-"""How a relation stands in FROM."""
+"""Function that returns the FROM text of a relation."""
 Printer = Callable[["Plans", Any], str]
 """An operator as one SELECT."""
 
@@ -118,11 +118,11 @@ class Plans(SelectPrinter):
         return self.bindings(column, aggregates)
 
     def bindings(self, column: Callable[[exp.Column], tuple[str, pa.DataType]], aggregates: bool = False) -> NameBindings:
-        """What names mean where this says the SQL of columns."""
+        """Return the bindings of names, with `column` for the SQL of columns."""
         return NameBindings(self.dialect, column, self.arguments, aggregates, self.bind, self.clock)
 
     def printed(self, expr: Expr, scope: NameBindings, expected: pa.DataType | None = None) -> str:
-        """An expression's SQL. Where its type is told, the stored form must be that type's."""
+        """Return an expression's SQL. If a type is expected, the stored form must have that type."""
         typed = print_expression(expr, scope)
         if expected is not None and typed.type is not None and not _same_form(typed.type, expected):
             raise fail("B8020", f"`{expr.sql('spark')}` is {typed.type} in the store, and {expected} in the query")
@@ -248,4 +248,4 @@ NOT_STORE_SQL: dict[type[Node], str] = {
     Recursion: "WITH RECURSIVE",
     Last: "the step of a recursion",
 }
-"""What cannot be computed when it is read, in the user's words."""
+"""Operators that cannot be computed at read time, in the user's words."""

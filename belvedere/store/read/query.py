@@ -23,7 +23,7 @@ LIMIT_MOST = 1_000
 
 
 class Role(StrEnum):
-    """What a bound value is for: it decides how the value is turned into its stored form."""
+    """The use of a bound value, which decides its stored form."""
 
     EXACT = "exact"
     """Compared for equality: a decimal that the column cannot hold equals nothing."""
@@ -172,7 +172,7 @@ class Nested:
 
 
 class Aggregation(StrEnum):
-    """What is computed of the values of a group; NULLs count in `ROWS` alone."""
+    """An aggregate of the values of a group; only `ROWS` counts NULLs."""
 
     ROWS = "count"
     VALUES = "countOf"

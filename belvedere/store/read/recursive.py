@@ -1,7 +1,8 @@
-"""WITH RECURSIVE as SQL: the step becomes one SELECT, since a database reads the rows of a recursion once, in its FROM, and nowhere below.
+"""WITH RECURSIVE as SQL: the step becomes one SELECT, because a database reads the rows of a recursion once, in its
+FROM, and not in subqueries.
 
-In: a Recursion whose rows are told apart (UNION). Out: a SELECT of its rows. A row that comes twice is one row, so a semi-join is a join
-here. What is no such step is refused with B8020: outer joins, NOT EXISTS, two steps side by side, groups.
+In: a Recursion whose rows are distinct (UNION). Out: a SELECT of its rows. Duplicate rows are merged, so a semi-join is
+a join here. Other steps are rejected with B8020: outer joins, NOT EXISTS, two steps side by side, groups.
 
 Source: SQLite, "The WITH Clause", section 3; PostgreSQL 18, section 7.8.2.1.
 """
@@ -70,7 +71,7 @@ def _cast(plans: Plans, values: Iterable[tuple[str, Column]]) -> str:
 
 @dataclass(frozen=True)
 class _Flat:
-    """A part of a step as it stands in one SELECT."""
+    """A part of a step as part of one SELECT."""
 
     columns: Columns
     sources: tuple[str, ...]
@@ -105,7 +106,7 @@ class _Steps:
                 raise _refused("of such a step")
 
     def beside(self, rows: str, node: Node) -> _Flat:
-        """Rows that stand in FROM under a name of their own."""
+        """Add rows to FROM under their own name."""
         alias = f"s{next(self.numbers)}"
         return _Flat({c.name: (f"{alias}.{identifier(c.name)}", c.type) for c in node.schema}, (f"{rows} AS {alias}",))
 

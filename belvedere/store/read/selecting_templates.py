@@ -1,7 +1,7 @@
-"""A query template that only chooses and orders rows of one stored relation, told from its plan.
+"""Query templates that only filter and sort rows of one stored relation, recognised in their plan.
 
-In: a plan. Out: the relation, the condition, the order and the bound, in columns of the relation; None where it does more. It does not say
-what the store can compute.
+In: a plan. Out: the relation, the condition, the order and the limit, in columns of the relation; None for other plans.
+It does not decide whether the store can compute them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ChosenRows:
 
 
 def chosen_rows(plan: Node) -> ChosenRows | None:
-    """What a plan chooses; None where it is not one relation's rows as they are."""
+    """Return the rows that a plan selects; None if they are not unchanged rows of one relation."""
     found = _chosen(plan)
     if found is None:
         return None

@@ -70,7 +70,7 @@ class Sources(Parameters):
     aliases: count[int] = field(default_factory=count)
     row_conditions: Mapping[str, BoundRowCondition | None] | None = None
     fenced: bool = False
-    """Whether guards are asked before anything else, since what else is asked may fail, and so tell of a row."""
+    """Whether guards are tested first, because other conditions may fail and so reveal a row."""
 
     def source(self, query: StoreQuery, rows: SourceRows, outer: SourceRows | None) -> str:
         """FROM, WHERE and ORDER BY."""
@@ -215,7 +215,7 @@ class Sources(Parameters):
 
 
 def ordered(query: StoreQuery) -> tuple[Sort, ...]:
-    """The total order that is printed: the stored key stands in where the key's columns cannot tell rows apart."""
+    """Return the total order to print: the stored key is added if the key's columns cannot identify rows."""
     sorts = total_order(query)
     key = query.schema.key
     found = {s.column for s in sorts}

@@ -40,7 +40,7 @@ class TypedSql:
 
 @dataclass(frozen=True)
 class NameBindings:
-    """What names mean in an expression: `column` gives SQL and type, `arguments` those of a template."""
+    """Bindings of names in an expression: `column` returns SQL and type, `arguments` those of a template."""
 
     dialect: Dialect
     column: Callable[[exp.Column], tuple[str, pa.DataType]]
@@ -123,7 +123,9 @@ def _as_time(value: TypedSql, other: TypedSql, scope: NameBindings) -> TypedSql:
 
 
 def _as_double(written: Expr | None, value: TypedSql, other: TypedSql) -> TypedSql:
-    """A decimal literal beside a DOUBLE is one, as in Spark; databases read so many digits exactly."""
+    """Return a decimal literal next to a DOUBLE as a DOUBLE, as in Spark; databases read up to a number of digits
+    exactly.
+    """
     inner = written.this if isinstance(written, exp.Neg) else written
     is_exact = value.type is not None and types.is_decimal(value.type) and value.type.precision <= EXACT_DIGITS
     if not (is_exact and other.type == pa.float64() and isinstance(inner, exp.Literal)):

@@ -64,7 +64,7 @@ class DatabaseStore:
         self._layouts_before = self._tables.layouts
         self._transaction: EpochTransaction | None = None
         self._replacement: Replacement | None = None
-        """What the epoch under way drops and makes, where it writes late."""
+        """Tables that the current epoch drops and creates, if it writes late."""
         self._closed = False
         self._prepare(migrate)
         self._tables.load()
@@ -188,7 +188,7 @@ class DatabaseStore:
                 self._lease = None
 
     def _check_lease(self) -> None:
-        """Inside the transaction: nobody else may have taken the lease since we had it."""
+        """Check inside the transaction that no other runner has taken the lease."""
         found = self._session.execute(f"SELECT owner, expires_at, process FROM {LEASE}{self._session.dialect.for_update}")
         if not self._lease:
             if found and found[0][1] > self._session.now() and not self._session.gone(found[0][2]):
@@ -298,7 +298,7 @@ class DatabaseStore:
         self._in_transaction([partial(self._views.show, views)])
 
     def _in_transaction(self, work: Sequence[Callable[[], None]]) -> None:
-        """Do all of it in the epoch's transaction where one is open, else in one of its own; afterwards the tables are read anew."""
+        """Run all work in the epoch's transaction if one is open, else in a new one; then reload the tables."""
         with self._lock:
             if not work:
                 return

@@ -19,7 +19,7 @@ from belvedere.store.write.views import Views
 
 
 class Replacement:
-    """What one epoch drops and makes."""
+    """Tables that one epoch drops and creates."""
 
     def __init__(self, session: Session, tables: Tables, views: Views):
         self._session, self._tables, self._views = session, tables, views

@@ -23,10 +23,10 @@ class Tables:
         self._session = session
         self.layouts: Mapping[str, Layout] = {}
         self.aside: set[str] = set()
-        """Those that lie beside the ones that they replace, until the open transaction is committed."""
+        """Tables that exist beside the ones they replace, until the open transaction is committed."""
 
     def load(self) -> None:
-        """Read anew what is stored."""
+        """Reload the stored tables."""
         rows = self._session.execute(f"SELECT definition FROM {TABLE} ORDER BY place")
         tables = [table_from_text(str(r[0])) for r in rows]
         self.layouts = {t.name: Layout(self._session.dialect, t, t.name in self.aside) for t in tables}
@@ -38,7 +38,9 @@ class Tables:
         return found
 
     def changed(self, tables: Sequence[StoredTable]) -> list[Layout]:
-        """Those that are not stored like this; raises B7009 where one is stored with another definition, B7017 for their names."""
+        """Return the tables that are not stored in this form; raises B7009 if one is stored with another definition,
+        B7017 for their names.
+        """
         requested = [Layout(self._session.dialect, t) for t in tables]
         self._check_names(requested)
         for layout in requested:

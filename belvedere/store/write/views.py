@@ -1,7 +1,7 @@
-"""The views that other tools read, as one store has them: made, taken out, and noted in a document of the store.
+"""The views for other tools in a store: created, removed, and recorded in a document of the store.
 
-In: `ShownView`s, in the transaction that is open on the session. Out: nothing. A view whose statements are as they were is left alone, so
-that its readers never wait for an epoch that does not change it. One that is made anew has the rights that were granted on it.
+In: `ShownView`s, in the open transaction of the session. Out: nothing. A view with unchanged statements is not touched,
+so that its readers never wait for an epoch that does not change it. A recreated view gets its former grants.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Views:
     def __init__(self, session: Session):
         self._session = session
         self._granted: dict[str, tuple[ViewGrant, ...]] = {}
-        """What was granted on views that were taken out since the last `show`."""
+        """Grants on views that were removed since the last `show`."""
 
     def hide(self, tables: Collection[StoredTable]) -> None:
         """Take out the views that read these tables, and those that have a name that one of them is to have."""

@@ -1,8 +1,8 @@
-"""A Postgres store at one moment, copied table by table with COPY, and put back.
+"""A Postgres store at one moment, copied table by table with COPY, and restored.
 
-In: the store's URL. Out: a file for each table in a folder, in the text form of COPY, which every version of Postgres reads. All is of one
-transaction that sees one epoch; nobody waits for it. Put back, the tables and their indexes are made anew from the store's own
-definitions, in one transaction.
+In: the store's URL. Out: a file for each table in a folder, in the text form of COPY, which every version of Postgres
+reads. All tables are read in one transaction that sees one epoch and blocks no other. To restore, the tables and their
+indexes are created from the store's own definitions, in one transaction.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OWN = (EPOCH, TABLE, DOCUMENT)
 """The store's own tables that are copied; a lease belongs to a process."""
 CHUNK = 1 << 20
 TRIES = 5
-"""So often tables may be replaced before they are held."""
+"""Number of times that tables may be replaced before they are locked."""
 SETTINGS = (
     "SET client_encoding = 'UTF8'",
     "SET TimeZone = 'UTC'",
@@ -176,7 +176,7 @@ def put_back(dialect: Dialect, url: str, folder: Path, documents: Mapping[str, s
             execute(connection, f"DELETE FROM {DOCUMENT}")
             for name in OWN:
                 _fill(connection, name, "", folder / f"{name}.copy")
-            execute(connection, f"DELETE FROM {DOCUMENT} WHERE name = %s", (SHOWN,))  # the next start makes the views anew
+            execute(connection, f"DELETE FROM {DOCUMENT} WHERE name = %s", (SHOWN,))  # the next start recreates the views
             for name, text in documents.items():
                 execute(connection, f"UPDATE {DOCUMENT} SET content = %s WHERE name = %s", (dialect.escape(text), name))
             _put_tables_back(connection, dialect, folder)

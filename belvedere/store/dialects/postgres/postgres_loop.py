@@ -1,7 +1,7 @@
-"""Connections that run statements on an event loop: so many at most, each for one statement at a time.
+"""Connections that run statements on an event loop: a limited number, each for one statement at a time.
 
-In: how to connect, statements. Out: rows. Who comes while all connections are busy gets one in turn. A statement whose caller goes away
-is cancelled in Postgres too. It judges no errors.
+In: how to connect, statements. Out: rows. Callers wait in turn while all connections are busy. A statement whose caller
+is cancelled is cancelled in Postgres too. It does not interpret errors.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from belvedere.errors import fail
 from belvedere.store.dialects.postgres.postgres_statements import Row, StatementConnection
 
 Turn = asyncio.Future[StatementConnection | None]
-"""Of one who waits: a connection, or that one may be made."""
+"""Turn of a waiter: a connection, or permission to create one."""
 
 
 class LoopConnections:
-    """The connections of the loop that asks first; where another one asks, they are closed and made anew."""
+    """The connections of the first loop that uses them; if another loop does, they are closed and recreated."""
 
     def __init__(self, connect: Callable[[], StatementConnection], most: int):
         self._connect, self._most = connect, most

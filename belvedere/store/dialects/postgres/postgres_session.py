@@ -41,12 +41,12 @@ COPIES = f"{SYSTEM}copied_"
 FILL_ROWS = 10_000
 """More rows than these in an empty table change what the planner should do."""
 FEW_KEYS = 1000
-"""So many keys are sent as one array; more go into a temporary table."""
+"""Maximum number of keys sent as one array; more go into a temporary table."""
 COPY_BYTES = 16 << 20
-"""So many bytes of new rows are sent at once."""
+"""Bytes of new rows sent at once."""
 LOCK_SECONDS = 30
 MOMENT, PATIENCE_SECONDS = 0.2, 3.0
-"""Seconds: so long what locks readers out waits at a time, for so long it is tried again within one transaction."""
+"""Seconds of one wait for a lock that blocks readers, and seconds of all retries within one transaction."""
 STAGES = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename LIKE ?"
 HOLDERS = """
 SELECT a.pid, a.usename::text, a.application_name, a.state, date_trunc('second', a.xact_start)::text,

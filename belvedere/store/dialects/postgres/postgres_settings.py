@@ -1,6 +1,6 @@
-"""What every connection to a Postgres store sets first: where the store is, and that no timeout ends what takes its time.
+"""Initial settings of every connection to a Postgres store: the store's schema, and no timeouts.
 
-In: nothing. Out: statements, each a SELECT. And which encodings of a database are refused.
+In: nothing. Out: statements, each a SELECT; and a check of the database's encoding.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ SELECT set_config('search_path', quote_ident(coalesce((
   ORDER BY found.place LIMIT 1
 ), current_schema()::text)), false) WHERE current_schema() IS NOT NULL
 """
-"""The store is in the first schema of the URL's search path, and is looked for nowhere else from then on. Where the path begins with the
-schema of the user's name, as it does if nobody says anything, a schema of that name that is made later is not the store's.
+"""The store is in the first schema of the URL's search path, and only there.
+
+If the path begins with the schema of the user's name, as by default, a schema of that name created later is not the
+store's.
 """
 UNHURRIED = """
 SELECT count(set_config(name, '0', false)) FROM pg_settings

@@ -1,7 +1,9 @@
-"""A connection to Postgres through libpq that runs prepared statements: in a thread that waits, or on an event loop that does not.
+"""A connection to Postgres through libpq that runs prepared statements: in a thread that waits, or on an event loop
+without waiting.
 
-In: SELECTs with `$1`, `$2` ..., and values in stored form. Out: rows. A text is prepared when the connection meets it again; Postgres plans
-prepared statements anew where their tables change. It keeps no pool, and tries nothing twice but a statement that Postgres has forgotten.
+In: SELECTs with `$1`, `$2` ..., and values in stored form. Out: rows. A text is prepared when the connection runs it a
+second time; Postgres replans prepared statements when their tables change. It has no pool, and retries only a statement
+that Postgres has forgotten.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ _DECODED: Mapping[int, Callable[[bytes], Any]] = {
 
 
 class StatementError(Exception):
-    """What Postgres or libpq says, with the SQLSTATE where there is one."""
+    """An error of Postgres or libpq, with the SQLSTATE if there is one."""
 
     def __init__(self, message: str, state: str = ""):
         super().__init__(f"{message} SQLSTATE: {state}" if state else message)
@@ -181,7 +183,7 @@ class StatementConnection:
     # the end
 
     def cancel(self) -> None:
-        """Tell the server to give up the statement that is under way; the calling thread waits for its word."""
+        """Cancel the running statement on the server; the calling thread waits for the confirmation."""
         with contextlib.suppress(OperationalError):  # the server is gone, and the statement with it
             self._libpq.get_cancel().cancel()
 

@@ -36,7 +36,7 @@ WHERE c.oid = to_regclass(?) AND NOT a.attisdropped AND x.grantee <> c.relowner
 
 
 def grants_on(session: Session, target: str) -> tuple[ViewGrant, ...]:
-    """What an administrator has granted on a table or a view, and Belvedere itself; its owner has all rights anyway."""
+    """Return the grants of administrators and of Belvedere on a table or view; its owner has all rights anyway."""
     found = session.execute(_GRANTS, (target,) * 2)
     return tuple(ViewGrant(role, str(right), column, bool(passes)) for role, right, column, passes in found)
 

@@ -25,6 +25,6 @@ def _library() -> ModuleType:
 
 
 library = _library()
-"""`sqlite3`, or what stands in for it."""
+"""`sqlite3`, or its replacement."""
 IS_EXACT = library.sqlite_version_info >= (3, 43)
 """Whether its printf writes the last digits of a double as they are."""

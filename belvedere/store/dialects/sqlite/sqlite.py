@@ -51,7 +51,7 @@ _TEMPORARY = "sqlite://"
 _HINT = "write sqlite:///file.db, or sqlite:// for a temporary file"
 
 HALF_A_FLOAT = 2.0**-25
-"""What is nearer to a float of 32 bits than this part of it is read as that float."""
+"""Relative distance below which a number is read as the nearest 32-bit float."""
 
 _FAULTS = (
     FaultRule(r"disk is full|disk full|no space left", "B7003", "the store's disk is full",
@@ -84,7 +84,7 @@ _WHOLE = r"json_extract(replace(replace(json_quote({column}),'\\','\u005c'),'\u0
 _GLOB = f"CASE WHEN instr({{column}},char(0))=0 THEN {{column}} ELSE {_WHOLE} END GLOB {{value}}"
 """GLOB ends a text at its first U+0000, so U+FFFF stands for it, which is no character."""
 EXACT_DIGITS = 15
-"""A double says each decimal of so many digits so that it reads the same."""
+"""Number of digits with which a double represents each decimal so that it reads back unchanged."""
 
 
 class Sqlite(Database):
@@ -138,7 +138,9 @@ class Sqlite(Database):
         return "?"
 
     def bound(self, marker: str, type_: pa.DataType) -> str:
-        """Behind a sign: a bare parameter lets SQLite's planner look at its value, and plan anew each time that it has another one."""
+        """Return a parameter with a sign: for a bare parameter SQLite's planner looks at its value, and replans for
+        each new value.
+        """
         return f"+{marker}"
 
     # values as text
@@ -366,5 +368,5 @@ def _temporary() -> Path:
 
 
 def _as_member(column: str, with_nulls: bool) -> str:
-    """What of a column is compared with a set, in which NULL is unlike NULL."""
+    """Return the form of a column that is compared with a set, in which NULL differs from NULL."""
     return f"{column} IS NULL,ifnull({column},0)" if with_nulls else column

@@ -1,7 +1,7 @@
-"""A SQLite store at one moment, copied with SQLite's own backup, and put back.
+"""A SQLite store at one moment, copied with SQLite's own backup, and restored.
 
-In: the store's file, in a process that does not write it. Out: `store.db` in a folder. The copy is of one read transaction: what is
-committed meanwhile is not in it, and nobody waits for it.
+In: the store's file, in a process that does not write it. Out: `store.db` in a folder. The copy is of one read
+transaction: later commits are not in it, and it blocks no other process.
 """
 
 from __future__ import annotations

@@ -81,7 +81,9 @@ def mean_of_decimals(sql: str, type_: pa.DataType) -> Made:
 
 
 def mean_of_integers(total: str, n: str, more: int) -> str:
-    """A sum divided by a number of values, with so many more digits, halves away from zero; all of it fits into 64 bits."""
+    """Return a sum divided by a number of values, with `more` further digits, rounded half away from zero; all numbers
+    fit into 64 bits.
+    """
     rest = f"(abs({total}%{n})*{2 * 10**more}+{n})/(2*{n})"
     return f"({total}/{n}*{10**more}+CASE WHEN {total}<0 THEN -{rest} ELSE {rest} END)"
 
@@ -107,7 +109,9 @@ def _mean_of_text(total: str, n: str, summed: int, more: int, digits: int) -> st
 
 
 def _normalised(lengths: list[int], digits: int) -> str:
-    """The stored text of a number in parts `q0`, `q1`, ... of so many digits, the last of which may be one too large for them."""
+    """Return the stored text of a number in parts `q0`, `q1`, ... of the given lengths; the last part may be one too
+    large.
+    """
     carry, written = "", list[str]()
     for number in reversed(range(len(lengths))):
         value = f"(q{number}{f'+{carry}' if carry else ''})"

@@ -17,7 +17,7 @@ from belvedere.store.read.query import Role
 
 DIGITS = 38
 DIGITS_OF_INTEGERS = 18
-"""Decimals of so many digits fit into 64 bits."""
+"""Number of digits of decimals that fit into 64 bits."""
 _EXACT = Context(prec=200)
 
 
@@ -83,7 +83,7 @@ class DecimalForm:
         return str(unscaled + (bound if unscaled >= 0 else bound - 1)).rjust(self.precision + 1, "0")
 
     def compared(self, number: Decimal, role: Role) -> int | str:
-        """What a stored decimal is compared with: where the type cannot hold the number, by its role."""
+        """Return the value that a stored decimal is compared with: if the type cannot hold the number, by its role."""
         scaled = _EXACT.scaleb(number, self.scale)
         whole = scaled.to_integral_value(ROUND_CEILING if role is Role.CEILING else ROUND_FLOOR, _EXACT)
         exact = whole == scaled and abs(whole) < 10**self.precision
