@@ -36,7 +36,7 @@ COMMANDS = {
     "serve": "serve the views of an existing store",
     "backup": "back up a store as of one epoch, also while it is in use",
     "restore": "restore a store from a backup",
-    "optimize": "choose which views to maintain and which to compute at read time",
+    "advise": "choose which views to maintain and which to compute at read time",
     "calibrate": "measure the costs of epochs and requests on this machine, for `advise`",
     "query": "run queries over files or a store",
     "why": "trace a row of a view back to the input rows it was computed from",
@@ -44,6 +44,9 @@ COMMANDS = {
     "test": "run a script's tests",
     "lsp": "run the language server for an editor",
 }
+
+OLD_NAMES = {"optimize": "advise"}
+"""Former names of commands: they work, and help does not list them."""
 
 WITHOUT_PROJECT = {"init", "fmt", "calibrate"}
 """Commands that read no belvedere.toml, so there is no profile to choose."""
@@ -56,6 +59,7 @@ class LazyGroup(TyperGroup):
         return [name for name in COMMANDS if self._module(name) is not None]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        cmd_name = OLD_NAMES.get(cmd_name, cmd_name)
         module = self._module(cmd_name) if cmd_name in COMMANDS else None
         if module is None:
             return None

@@ -1,6 +1,6 @@
 """`belvedere calibrate`: measure on this machine what the optimizer's formulas cost.
 
-In: nothing. Out: the coefficients in a file of the user's settings, which `belvedere optimize` reads. It starts Spark, and takes about a
+In: nothing. Out: the coefficients in a file of the user's settings, which `belvedere advise` reads. It starts Spark, and takes about a
 minute.
 """
 
@@ -25,7 +25,7 @@ def costs_path() -> Path:
 
 
 def command(json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False) -> int:
-    """Measure what epochs and requests cost on this machine, for `belvedere optimize`."""
+    """Measure what epochs and requests cost on this machine, for `belvedere advise`."""
     from belvedere.spark.jvm.quiet_session import batch_session  # loads PySpark, which takes a second
     from belvedere.workbench.calibration import calibrate
 

@@ -17,6 +17,7 @@ from belvedere.syntax.dialect import SqrlParser
 from belvedere.syntax.forms.rewriting import rewritten
 from belvedere.syntax.positions import TokenMap, locate
 from belvedere.syntax.problems import shown
+from belvedere.syntax.query_checks import rounding_calls
 from belvedere.syntax.splitting import RawStatement, Tokens
 from belvedere.syntax.statement_tree import (
     CheckClause,
@@ -74,6 +75,7 @@ class ClauseParser(SqrlParser):
         locate(node, self._map)
         for problem in unsupported(node):
             raise problem
+        self.findings += rounding_calls(node, self.text)
         return cast(N, rewritten(node))
 
     def _at_words(self, *words: str) -> bool:

@@ -5,9 +5,12 @@ In: a query whose nodes know their positions. Out: problems and notices. Marks a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sqlglot import exp
 
 from belvedere.errors import Severity
+from belvedere.syntax.forms.builders import ROUNDS
 from belvedere.syntax.problems import Problem
 
 
@@ -20,6 +23,23 @@ def check_query(query: exp.Expr) -> list[Problem]:
         if where is not None and group is not None and where.meta["start"] > group.meta["start"]:
             found.append(_where_after_group(select, where, group))
     return found
+
+
+def rounding_calls(tree: exp.Expr, text: str) -> Iterator[Problem]:
+    """Yield a warning (B3050) for each call that rounds a time down here and returns a number in Spark; `text` is the script."""
+    for node in tree.find_all(exp.TimestampTrunc):
+        start, end = node.meta.get("start"), node.meta.get("end")
+        if not node.meta.get(ROUNDS) or start is None or end is None or node.this is None:
+            continue
+        unit = node.text("unit")
+        shown = f"{unit.lower()}(t)"
+        message = f"`{shown}` rounds a time down to the {unit.lower()}, but is a number in Spark"
+        hint = f"write date_trunc('{unit}', t) to round down, extract({unit} FROM t) for the number: both are the same in Spark"
+        inner = node.this.meta.get("start"), node.this.meta.get("end")
+        fix = f"date_trunc('{unit}', {text[inner[0] : inner[1]]})" if None not in inner else None
+        warning = Problem("B3050", message, start, end, hint, fix)
+        warning.severity = Severity.WARNING
+        yield warning
 
 
 def _empty_clauses(select: exp.Select) -> list[Problem]:

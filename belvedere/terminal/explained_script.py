@@ -64,7 +64,7 @@ def print_sql(catalog: Catalog, name: str) -> int:
 
 
 def with_stored_choice(catalog: Catalog, url: str) -> Catalog:
-    """The catalog with the views that the store does not hold, as `belvedere optimize --apply` left it."""
+    """The catalog with the views that the store does not hold, as `belvedere advise --apply` left it."""
     reader = open_reader(url)
     try:
         return with_choice(catalog, PlacedViews.of_text(reader.document(DOCUMENT)))

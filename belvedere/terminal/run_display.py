@@ -188,7 +188,7 @@ def _streams_table(streams: Sequence[StreamStatus]) -> Any:
     from rich.table import Table  # takes long, and only a terminal needs it
 
     table = Table()
-    for name in ("stream", "bound", "held back by"):
+    for name in ("stream", "watermark", "held back by"):
         table.add_column(name)
     table.add_column("late", justify="right")
     for stream in streams[:SHOWN_VIEWS]:

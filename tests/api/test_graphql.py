@@ -203,7 +203,7 @@ def test_pages_partition_the_rows(reader: MemoryReader, order: str) -> None:
 def test_an_empty_page(reader: MemoryReader) -> None:
     data = ask(reader, "{ thingsPage(filter: {id: {lt: 0}}) { nodes { id } endCursor hasNextPage __typename } }")
     assert data["thingsPage"] == {"nodes": [], "endCursor": None, "hasNextPage": False, "__typename": "ThingsPage"}
-    assert "no cursor" in refusal(reader, '{ thingsPage(after: "zz") { hasNextPage } }')["message"]
+    assert "not a cursor" in refusal(reader, '{ thingsPage(after: "zz") { hasNextPage } }')["message"]
 
 
 def test_fragments_directives_and_aliases(reader: MemoryReader) -> None:
@@ -238,7 +238,7 @@ def test_introspection_beside_data(reader: MemoryReader) -> None:
         ("monitoringGroup { groupName }", "braces"),
         ("{ monitoringGrup { groupName } }", "did you mean 'monitoringGroup'"),
         ("{ monitoringGroup { groupname } }", "did you mean 'groupName'"),
-        ("{ monitoringGroup { machines } }", "which fields"),
+        ("{ monitoringGroup { machines } }", "select its fields"),
         ("{ things(filter: {id: {eq: null}}) { id } }", "isNull"),
     ],
 )

@@ -337,7 +337,7 @@ def test_times_beyond_those_of_python_are_shown() -> None:
         clocks = send_bound(Clocks(), catalog.inputs["T"], "at", bound, 0, None, False)
         row = EpochRow(1, instant(0), bounds=clocks.as_document())
         found = status_of(catalog, row, True)
-        assert found["inputs"][0]["event_time"][0]["bound"] == shown
+        assert found["inputs"][0]["event_time"][0]["watermark"] == shown
         assert all(f["below"] for v in found["views"] for f in v["final"])
 
 

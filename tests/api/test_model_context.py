@@ -116,7 +116,7 @@ def test_mistakes_are_told(sqlite_file: str) -> None:
         for expected, name, arguments in (
             ("B8007: there is no tool", "query_views", {"view": "Things"}),
             ("`Things`", "query_view", {"view": "Thing"}),
-            ("`columns` is a list", "query_view", {"view": "Things", "columns": []}),
+            ("`columns` must be a list", "query_view", {"view": "Things", "columns": []}),
             ("is no column", "query_view", {"view": "Things", "columns": ["id } things { id"]}),
             ("B8002", "query_view", {"view": "Things", "columns": ["_secret"]}),
             ("B8002", "query_view", {"view": "MonitoringGroup", "columns": ["machines"]}),
@@ -125,12 +125,12 @@ def test_mistakes_are_told(sqlite_file: str) -> None:
             ("B8004", "query_view", {"view": "Things", "limit": 1_000_000}),
             ("`where` is no argument", "query_view", {"view": "Things", "where": "1 = 1"}),
             ("`where` is no argument", "query_view", {"view": "Things", "arguments": {"where": 1}}),
-            ("`arguments` is not", "query_view", {"view": "Things", "arguments": [1]}),
-            ("`view` is the name", "describe_view", {}),
+            ("`arguments` must be", "query_view", {"view": "Things", "arguments": [1]}),
+            ("`view` must be the name", "describe_view", {}),
             ("no view", "describe_view", {"view": "_Private"}),
             ("B8003", "thingsNamed", {"least": "x", "name": "a"}),
             ("B8002", "thingsNamed", {"least": 1}),
-            ("is no argument", "list_views", {"view": "Things"}),
+            ("has no argument", "list_views", {"view": "Things"}),
         ):
             assert expected in await failure(client, name, **arguments), (name, arguments)
 

@@ -171,7 +171,9 @@ def test_the_nearest_name_is_a_hint(client: TestClient) -> None:
 
 def test_status_before_the_first_epoch() -> None:
     (bid,) = status_of(compile_script(SCRIPT).catalog, None, True)["inputs"]
-    assert bid["event_time"] == [{"column": "bidtime", "bound": None, "assumed": False, "held_back_by": [], "producers": []}]
+    assert bid["event_time"] == [
+        {"column": "bidtime", "watermark": None, "assumed": False, "held_back_by": [], "producers": []}
+    ]
 
 
 def test_status_names_who_holds_a_stream_back_and_accounts_for_rows() -> None:
@@ -182,7 +184,7 @@ def test_status_names_who_holds_a_stream_back_and_accounts_for_rows() -> None:
     (bid,) = status_of(compile_script(SCRIPT).catalog, row, True)["inputs"]
     assert bid["rows"] == {"in": 7, "used": 4, "late": 2, "malformed": 1}
     (time,) = bid["event_time"]
-    assert (time["bound"], time["held_back_by"]) == ("1970-01-01T08:00:00Z", ["p1"])
+    assert (time["watermark"], time["held_back_by"]) == ("1970-01-01T08:00:00Z", ["p1"])
     assert {p["producer"]: p["bound"] for p in time["producers"]} == {
         "p1": "1970-01-01T08:00:00Z",
         "p2": "1970-01-01T09:00:00Z",

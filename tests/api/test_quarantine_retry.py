@@ -48,7 +48,7 @@ def test_the_views_in_quarantine_are_listed(script: Path, capsys: pytest.Capture
 
 
 def test_a_run_that_does_not_answer_is_told(script: Path) -> None:
-    with pytest.raises(BelvedereError, match="B9128: nobody answers"):
+    with pytest.raises(BelvedereError, match="B9128: no server answers"):
         quarantine.command("retry", script, url="http://127.0.0.1:1")
 
 

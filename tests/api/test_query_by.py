@@ -112,7 +112,7 @@ def test_what_must_be_given_must_be_given(reader: Any) -> None:
         ("/*+ primary_key(id) */\nV := SELECT * FROM T", "B4033", "primary_key(id)", "GROUP BY"),
         ("V := SELECT * FROM T /*+ OPTIONS('a.b' = 'c') */ t", "B4033", "OPTIONS('a.b' = 'c')", "belvedere.toml"),
         ("V := SELECT /*+ STATE_TTL('T' = '1d') */ * FROM T", "B4033", "STATE_TTL('T' = '1d')", "WATERMARK FOR"),
-        ("V := SELECT * FROM (SELECT /*+ BROADCAST(t) */ * FROM T t) x", "B4033", "BROADCAST(t)", "leave it out"),
+        ("V := SELECT * FROM (SELECT /*+ BROADCAST(t) */ * FROM T t) x", "B4033", "BROADCAST(t)", "remove it"),
         ("V := /*+ query_by_any(id) */ SELECT * FROM T", "B4033", "query_by_any(id)", "before a table or view"),
         ("V := SELECT * FROM T /*+ no_query */;", "B4033", "no_query", "before a table or view"),
         ("V := SELECT * FROM T;\n/*+ no_query */", "B4033", "no_query", "before a table or view"),

@@ -162,12 +162,12 @@ def test_mistakes_are_told(client: TestClient, address: str, status: int, code: 
 @pytest.mark.parametrize(
     ("address", "message", "hint"),
     [
-        ("one/Bern/why", "One is a query template", "what it reads: `/rest/byCity`"),
-        ("one/why-not?city=eq.Bern", "One is a query template", "what it reads: `/rest/byCity`"),
-        ("one/Bern/why-not", "One is a query template", "what it reads: `/rest/byCity`"),
-        ("byCity/Basel/why-not", "asked of a view, not of a row", "ask `/rest/byCity/why-not?city=eq.Basel`"),
-        ("byCity/a%26b/why-not", "asked of a view", "ask `/rest/byCity/why-not?city=eq.a%26b`"),
-        ("days/Bern,2020-01-01/why-not", "asked of a view", "ask `/rest/days/why-not?city=eq.Bern&day=eq.2020-01-01`"),
+        ("one/Bern/why", "One is a query template", "the relations that it reads: `/rest/byCity`"),
+        ("one/why-not?city=eq.Bern", "One is a query template", "the relations that it reads: `/rest/byCity`"),
+        ("one/Bern/why-not", "One is a query template", "the relations that it reads: `/rest/byCity`"),
+        ("byCity/Basel/why-not", "needs a view, not a row", "ask `/rest/byCity/why-not?city=eq.Basel`"),
+        ("byCity/a%26b/why-not", "needs a view", "ask `/rest/byCity/why-not?city=eq.a%26b`"),
+        ("days/Bern,2020-01-01/why-not", "needs a view", "ask `/rest/days/why-not?city=eq.Bern&day=eq.2020-01-01`"),
     ],
 )
 def test_the_right_question_is_named(client: TestClient, address: str, message: str, hint: str) -> None:

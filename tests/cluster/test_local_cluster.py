@@ -133,7 +133,7 @@ def test_executors_copy_served_rows_into_the_database(tmp_path: Path, postgres_u
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("master", "code", "expected"),
-    [("spark://127.0.0.1:{port}", "B7035", "cannot be reached"), ("spark:/here", "B9112", "no master of Spark")],
+    [("spark://127.0.0.1:{port}", "B7035", "cannot be reached"), ("spark:/here", "B9112", "not a Spark master")],
 )
 def test_a_master_that_is_none(tmp_path: Path, master: str, code: str, expected: str) -> None:
     script = project(tmp_path, "local")

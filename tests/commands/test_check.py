@@ -27,7 +27,7 @@ def test_the_project_that_init_makes_is_fine(project: Path, capsys: pytest.Captu
 def test_init_overwrites_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "shop.sqrl").write_text("mine")
     assert run(["init", str(project)]) == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     assert (project / "shop.sqrl").read_text() == "mine"
 
 

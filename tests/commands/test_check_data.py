@@ -60,7 +60,7 @@ def test_rows_that_do_not_fit(spark: Any, tmp_path: Path) -> None:
     assert "zwölf" in first["reason"]
     assert reported(orders, "unnamed") == [("the data has 2 columns that the table does not declare: customerid, note", None)]
     assert reported(orders, "missing") == [('no row has the column "city"', None), ('no row has the column "customerId"', None)]
-    assert "letter by letter" in [f for f in orders["findings"] if f["kind"] == "missing"][1]["hint"]
+    assert "case-sensitive" in [f for f in orders["findings"] if f["kind"] == "missing"][1]["hint"]
     shown = checked(tmp_path)
     assert "[bold]not json" in shown
     assert sorted(tmp_path.rglob("*")) == before, "no store is made"
@@ -184,7 +184,7 @@ columns = { id = "BIGINT" }
     }
     assert looked["Few"]["fit"] == 1
     assert looked["None"]["note"] == "has no rows yet"
-    assert "no sample" in looked["Sensors"]["note"]
+    assert "cannot sample" in looked["Sensors"]["note"]
     assert (looked["Bad"]["rows"], looked["Bad"]["fit"]) == (1, 0)
     project(tmp_path, toml, "IMPORT shop.Few;\nIMPORT shop.None;")
     looked_at(tmp_path)
@@ -207,7 +207,7 @@ def test_the_data_of_a_script_that_is_wrong_is_not_looked_at(tmp_path: Path, cap
     assert "shop.Orders" in (out := capsys.readouterr().out)
     assert "fine.sqrl: the data" not in out
     project(tmp_path, ORDERS + "[shop]\n", "IMPORT shop.Orders KEEP 1 DAY;")
-    assert "looked at when" in checked(tmp_path, code=1)
+    assert "can be checked" in checked(tmp_path, code=1)
 
 
 @pytest.mark.spark

@@ -91,13 +91,13 @@ def test_it_is_explained(there: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "type ProductDays" in capsys.readouterr().out
 
 
-@pytest.mark.smoke("command plan", "command sources", "command optimize", "command resend")
+@pytest.mark.smoke("command plan", "command sources", "command advise", "command resend")
 def test_a_second_start_keeps_everything(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", "shop.sqrl", "--json"]) == 0
     assert {v["change"] for v in json.loads(capsys.readouterr().out)["changes"]} == {"kept"}
     assert run(["sources", "shop.sqrl", "--json"]) == 0
     assert "Orders" in capsys.readouterr().out
-    assert run(["optimize", "shop.sqrl", "--json"]) == 0
+    assert run(["advise", "shop.sqrl", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
     assert run(["resend", "shop.sqrl", "log.Nothing"]) == 1
     assert "B6114" in capsys.readouterr().err

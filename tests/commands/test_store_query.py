@@ -165,10 +165,10 @@ def test_what_is_in_quarantine_is_told(script: Path, url: str, capsys: Any) -> N
     [
         ("SELECT nope FROM Cities", "B2002", "<query>:1:8"),
         ("SELECT * FROM Citys", "B2001", "there is `Cities`"),
-        ("SELECT * FROM _VisitsOf", "B8021", "ask for a public view"),
-        ("X := SELECT 1", "B9120", "definitions stand in scripts"),
-        ("Cities.all := JOIN Cities c ON c.id > 0; SELECT 1", "B9120", "definitions stand in scripts"),
-        ("EXPORT Cities TO somewhere.Cities; SELECT 1", "B9120", "definitions stand in scripts"),
+        ("SELECT * FROM _VisitsOf", "B8021", "query a public view"),
+        ("X := SELECT 1", "B9120", "write definitions in a script"),
+        ("Cities.all := JOIN Cities c ON c.id > 0; SELECT 1", "B9120", "write definitions in a script"),
+        ("EXPORT Cities TO somewhere.Cities; SELECT 1", "B9120", "write definitions in a script"),
         ("/* nothing */", "B9120", "relations of the store"),
         ("SELECT 1; SELECT 2", "B9120", "2 queries"),
         ("SELECT id FROM Cities WHERE id = :p", "B9121", "write its value"),
@@ -209,7 +209,7 @@ def test_a_store_that_the_script_does_not_fit(script: Path, store: str, capsys: 
     ("arguments", "said"),
     [
         ([], "SQL"),
-        (["SELECT 1", "--store", "sqlite:///x.db", "--table", "a=towns.sqrl"], "not from both"),
+        (["SELECT 1", "--store", "sqlite:///x.db", "--table", "a=towns.sqrl"], "cannot be used together"),
         (["--store", "sqlite:///x.db", "--as-of", "3"], "--as-of"),
         (["SELECT 1", "--script", "none.sqrl"], "there is no file"),
     ],
@@ -304,8 +304,8 @@ def test_spark_stays(script: Path, store: str, capsys: Any) -> None:
     assert (started, len(reasons)) == (["started", "cancelled", "cancelled"], 2)
     assert signal.getsignal(signal.SIGINT) is before
     err = capsys.readouterr().err
-    assert err.count("Spark starts, and stays: it says so") == 1
-    assert err.count("given up") == 2
+    assert err.count("starting Spark, which stays up: it says so") == 1
+    assert err.count("cancelled") == 2
 
 
 def test_spark_starts_to_its_end(script: Path, store: str, capsys: Any) -> None:
@@ -327,7 +327,7 @@ def test_spark_starts_to_its_end(script: Path, store: str, capsys: Any) -> None:
 
     Shell(Tables(), start).run(["SELECT 1;", "SELECT 2;"])  # type: ignore[arg-type]
     err = capsys.readouterr().err
-    assert (len(started), err.count("given up"), err.count("it goes on")) == (1, 1, 1)
+    assert (len(started), err.count("cancelled"), err.count("it goes on")) == (1, 1, 1)
 
 
 def test_a_query_is_given_up_at_the_terminal(script: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def lost_then_sent_again(executor: Any, project: ProjectSettings, store: str, lo
             Workbench(SCRIPT, url, spark=executor, project=project)
         (reported,) = caught.value.diagnostics
         assert reported.code == "B6212", kept
-        assert f'has lost events of "{name}": it was sent those up to' in reported.message
+        assert f'has lost events of "{name}": events up to' in reported.message
         assert f"belvedere resend SCRIPT out.{name}" in str(reported.hint)
         found = open_store(url)
         assert send_again(catalog, project.sinks, found, f"OUT.{name}") == (f"out.{name}",)

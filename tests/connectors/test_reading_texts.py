@@ -147,7 +147,7 @@ def test_utf_16_is_recognised(tmp_path: Path, encoding: str) -> None:
 
 
 def test_bytes_that_begin_as_utf_16_and_are_none(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="begin as UTF-16"):
+    with pytest.raises(OSError, match="begins as UTF-16"):
         csv(written(tmp_path, "1.csv", "id\n1".encode("utf-16") + b"\x00\xd8"))
 
 

@@ -242,7 +242,7 @@ def test_a_version_that_is_null_and_a_value_behind_which_nothing_grows(spark: An
     project = (
         f'[sources.lake]\nconnector = "spark"\nformat = "parquet"\n[sources.lake.tables.Orders]\npath = "orders"\n{columns}'
     )
-    with pytest.raises(BelvedereError, match="behind which nothing grows"):
+    with pytest.raises(BelvedereError, match="after which no value can follow"):
         Loop(
             spark, tmp_path, "IMPORT lake.Orders;\nSeen := SELECT id FROM Orders;", project, f"sqlite:///{tmp_path}/o.db"
         ).once()

@@ -128,10 +128,10 @@ def test_what_each_operator_may_forget(view: str, freed: dict[str, tuple[str, ..
     assert not any(r.final for r in off.relations.values())
     reported = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
     for name, columns in freed.items():
-        assert ("is below its bound" in reported[name]) == bool(columns)
-        assert ("no bound frees it" in reported[name]) == (not columns and not name.endswith((GROUPS, EMITTED, STATE))), (
-            reported[name]
-        )
+        assert ("is below its watermark" in reported[name]) == bool(columns)
+        assert ("never freed" in reported[name]) == (not columns and not name.endswith((GROUPS, EMITTED, STATE))), reported[
+            name
+        ]
     if view == "Runs":
         assert reported["Runs"].startswith("the view's own rows")
     if view == "Notes":
@@ -221,7 +221,7 @@ def test_a_join_that_keeps_all_rows_says_what_to_write() -> None:
     own = catalog(INPUTS + "All := SELECT b.item, a.price FROM _Bid b LEFT JOIN _Ask a ON a.item = b.item;\n")
     reported = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
     why = "All needs all rows, however old (its ON may limit them: _Ask.asktime BETWEEN _Bid.bidtime AND _Bid.bidtime + INTERVAL ...)"
-    assert reported["All$1"].endswith(f"; no bound frees it: {why}")
+    assert reported["All$1"].endswith(f"; never freed: {why}")
     own = catalog(INPUTS + "Last := SELECT item, max_by(price, bidtime) AS p, median(price) AS m FROM _Bid GROUP BY item;\n")
     reported = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
     assert reported["Last$1"].endswith("; never freed: Last needs all rows, however old")

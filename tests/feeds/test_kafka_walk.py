@@ -328,4 +328,4 @@ def test_messages_that_go_between_a_look_and_its_reading(made: World) -> None:
             continue
         found = opened.read(None, span)  # type: ignore[arg-type]
         assert cast(pa.Table, found.rows)["number"].to_pylist() == [2, 3]
-        assert "pa[0] goes on at offset 2" in found.notices[0]
+        assert "pa[0] continues at offset 2" in found.notices[0]

@@ -194,11 +194,11 @@ MISTAKES: dict[str, tuple[Any, str, str]] = {
     "a column of pandas": (lambda: pd.Series([1], name="id"), "B6015", "Series is no frame"),
     "a column of Polars": (lambda: pl.Series("id", [1]), "B6015", "Series is no frame"),
     "a lazy frame": (lambda: pl.LazyFrame({"id": [1]}), "B6015", "LazyFrame is no frame"),
-    "an array": (lambda: pa.array([1]), "B6015", "is no frame"),
+    "an array": (lambda: pa.array([1]), "B6015", "needs a frame"),
     "a number": (lambda: 5, "B6015", "int is no frame"),
     "a text": (lambda: "id", "B6015", "str is no frame"),
     "nothing": (lambda: None, "B6015", "NoneType is no frame"),
-    "one row": (lambda: {"id": 1}, "B6015", "one row is handed in"),
+    "one row": (lambda: {"id": 1}, "B6015", "not one row"),
     "tuples": (lambda: [(1, "x")], "B6015", 'row 1 of "Item" is no dict'),
     "a map as pairs that are none": (lambda: [{"id": 1, "counts": [{"k": 1, "v": 2}]}], "B6001", 'column "counts"'),
 }  # fmt: skip

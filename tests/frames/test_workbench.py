@@ -120,4 +120,4 @@ def test_sql_takes_frames_of_any_kind(spark: Any) -> None:
     assert belvedere.sql(spark, windows, r=pd.DataFrame({"k": ["b", "a"], "n": [2, 1]})).toPandas()["k"].tolist() == ["a", "b"]
     with pytest.raises(BelvedereError) as error:
         belvedere.sql(spark, "SELECT * FROM l", l=[{"a": 1}])
-    assert 'list is no frame for "l"' in error.value.diagnostics[0].message
+    assert '"l" needs a frame, not list' in error.value.diagnostics[0].message

@@ -80,7 +80,7 @@ def test_a_replay_gives_the_same_times_and_identities(tmp_path: Path) -> None:
         ("CREATE TABLE A (b INT METADATA FROM 'timestamp');", "B4040", "b TIMESTAMP METADATA"),
         ("CREATE TABLE A (b BIGINT METADATA FROM 'uuid');", "B4040", "b STRING METADATA"),
         ("CREATE TABLE A (b ARRAY<INT> METADATA FROM 'auth.x');", "B4040", "b STRING METADATA"),
-        ("CREATE TABLE A (b BIGINT METADATA FROM 'offset');", "B1033", "let the row bring"),
+        ("CREATE TABLE A (b BIGINT METADATA FROM 'offset');", "B1033", "send it with the row"),
         ("CREATE TABLE A (b STRING METADATA FROM 'uid');", "B1033", "'uuid'"),
         ("CREATE TABLE A (b STRING METADATA FROM 'auth.');", "B1033", "'auth.claim'"),
         ("CREATE TABLE A (b STRING METADATA FROM uuid);", "B1001", "'auth.claim'"),

@@ -23,9 +23,9 @@ TABLE = compile_script(
     [
         ("w", 21.5, "expected a whole number: the column is DECIMAL(10, 0)"),
         ("w", "21.5", "expected a whole number"),
-        ("d", 1.239, "at most 2 digits after the point are wanted: the column is DECIMAL(10, 2)"),
+        ("d", 1.239, "expected at most 2 digits after the point: the column is DECIMAL(10, 2)"),
         ("d", Decimal("0.001"), "at most 2 digits"),
-        ("t", "2026-01-02T03:04:05.123456789Z", "digits below them would be lost"),
+        ("t", "2026-01-02T03:04:05.123456789Z", "further digits would be lost"),
         ("day", datetime(2026, 1, 2, 3, tzinfo=UTC), "the time of day would be lost"),
     ],
 )

@@ -111,7 +111,9 @@ def test_values_that_are_no_records() -> None:
     assert found == pa.schema([("value", pa.list_(pa.int32()))])
     value = avro([1, 2], json.loads(reported["schema"]))  # type: ignore[arg-type]
     assert decode([value, b"\x02"], fields(found), reported).rows.to_pylist() == [{"value": [1, 2]}, {"value": None}]
-    assert decode([value], fields(pa.schema([("a", pa.int32()), ("b", pa.int32())])), reported).refused == {0: "is no record"}
+    assert decode([value], fields(pa.schema([("a", pa.int32()), ("b", pa.int32())])), reported).refused == {
+        0: "is not a record"
+    }
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_topics_with_a_schema_registry(
         assert run(["init", str(folder), "--from", address, "--registry", registry]) == 0
         said = capsys.readouterr()
         assert "BUS_REGISTRY_PASSWORD" in said.out
-        assert 'topic "schema-of-json" has messages of a schema of JSON' in said.err
+        assert 'topic "schema-of-json" has messages of a JSON schema' in said.err
         assert "does not return schema 99: it is skipped" in said.err
         text = (folder / "belvedere.toml").read_text()
         assert "u:p@" not in text

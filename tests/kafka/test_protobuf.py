@@ -190,9 +190,9 @@ def test_refusals(reported: dict[str, Any]) -> None:
     ("options", "words"),
     [
         ({}, "need a schema"),
-        ({"schema": b"\xff"}, "no descriptor set"),
-        ({"schema": b""}, "no descriptor set"),
-        ({"schema": "alone.desc"}, "no descriptor set"),
+        ({"schema": b"\xff"}, "not a descriptor set"),
+        ({"schema": b""}, "not a descriptor set"),
+        ({"schema": "alone.desc"}, "not a descriptor set"),
         ({"schema": "order.desc"}, "several kinds of messages: shop.Other, "),
         ({"schema": "order.desc", "message": "shop.Ordre"}, 'no message "shop.Ordre"'),
         ({"registry": "http://127.0.0.1:1"}, "does not return schema 7"),
@@ -258,7 +258,7 @@ def test_messages_of_a_registry(descriptors: Path, reported: dict[str, Any], is_
 
 
 @pytest.mark.parametrize(
-    ("number", "words"), [(2, "as Protobuf"), (3, "is not Protobuf"), (4, "as Protobuf"), (5, "does not give")]
+    ("number", "words"), [(2, "as Protobuf"), (3, "is not Protobuf"), (4, "as Protobuf"), (5, "does not return")]
 )
 def test_schemas_of_a_registry_that_do_not_do(descriptors: Path, number: int, words: str) -> None:
     with serving(registered(descriptors)) as address:

@@ -214,7 +214,7 @@ def test_a_topic_that_was_made_anew_is_told(bus: Bus, spark: Any, tmp_path: Path
     with pytest.raises(BelvedereError) as caught:
         loop.once()
     assert caught.value.diagnostics[0].code == "B6203"
-    assert "made anew" in caught.value.diagnostics[0].message
+    assert "recreated" in caught.value.diagnostics[0].message
     skipping = Loop(spark, tmp_path, TOTALS, project(bus, topic, COLUMNS, 'on_lost = "skip"'))
     skipping.once()
     assert totals(skipping) == {"Bonn": (1, 1), "Ulm": (2, 2)}

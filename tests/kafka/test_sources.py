@@ -42,4 +42,4 @@ def test_topics(bus: Bus, tmp_path: Path, spark: Any) -> None:
     missing = part(as_json(str(tmp_path / "s.sqrl")), "bus", name)
     assert missing == {"table": name, "imported": "Orders", "note": "there is no such topic"}
     bus.topic(2, name)
-    assert "made anew" in part(as_json(str(tmp_path / "s.sqrl")), "bus", name, "0")["note"]
+    assert "recreated" in part(as_json(str(tmp_path / "s.sqrl")), "bus", name, "0")["note"]

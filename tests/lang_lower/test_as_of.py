@@ -71,7 +71,7 @@ def test_it_is_a_join_with_the_last_version(kind: JoinKind, table: str) -> None:
         (f"JOIN Rates {AS_OF} r ON r.cur = o.id", "B5031", "same type"),
         (f", Rates {AS_OF} r WHERE r.cur = o.cur", "B5031", "r.cur = ..."),
         (f"RIGHT JOIN Rates {AS_OF} r ON r.cur = o.cur", "B5032", "LEFT JOIN"),
-        ("JOIN Rates FOR SYSTEM_TIME AS OF now() r ON r.cur = o.cur", "B5032", "valid now"),
+        ("JOIN Rates FOR SYSTEM_TIME AS OF now() r ON r.cur = o.cur", "B5032", "present rows"),
         ("JOIN Rates FOR SYSTEM_TIME AS OF o.id r ON r.cur = o.cur", "B5001", "CAST"),
         ("JOIN Rates FOR VERSION AS OF 3 r ON r.cur = o.cur", "B3027", "SYSTEM_TIME"),
         (f"JOIN Rates {AS_OF} r USING (cur)", "B3027", "SYSTEM_TIME"),

@@ -158,7 +158,7 @@ def test_joins_whose_rows_leave_are_not_told_and_late_rows_are() -> None:
         d for d in compile_script(streams.format("", " LATE KEEP") + join.format("LEFT")).diagnostics if d.code == "B6121"
     )
     assert reported.hint is not None
-    assert reported.hint.startswith("say LATE DROP for `_R`:")
+    assert reported.hint.startswith("declare LATE DROP for `_R`:")
 
 
 def test_a_column_that_is_defined_twice_is_printed_once() -> None:

@@ -56,7 +56,7 @@ def test_what_is_meant_here_too(text: str) -> None:
         ("CREATE TABLE A (id INT, b INT) PARTITIONED BY (b);", "B1001", "indexes"),
         ("CREATE TABLE A (id INT) WITH ('connector' = 'kafka');", "B1001", "belvedere.toml"),
         ("SET 'table.exec.state.ttl' = '1 h';", "B1008", "belvedere.toml"),
-        ("DROP VIEW Orders;", "B1008", "leave the definition out"),
+        ("DROP VIEW Orders;", "B1008", "remove the definition"),
         ("V := SELECT id, PROCTIME() AS p FROM Orders;", "B3005", "now()"),
         ("V := SELECT id, CURRENT_WATERMARK(ts) AS p FROM Orders;", "B3005", "EMIT AFTER WATERMARK"),
         ("V := SELECT endOfDay(ts) AS d FROM Orders;", "B3005", "day(t) + 1 DAY"),
@@ -85,11 +85,11 @@ def test_what_is_meant_here_too(text: str) -> None:
         ("V := SELECT JSON_OBJECT('a' VALUE id) AS j FROM Orders;", "B3040", "named_struct"),
         ("V := SELECT id FROM Orders MATCH_RECOGNIZE (PARTITION BY id ORDER BY ts PATTERN (A B));", "B3040", "WINDOW BY"),
         *[
-            (f"CREATE TABLE A (id INT, b STRING METADATA FROM '{key}');", "B1033", "let the row bring")
+            (f"CREATE TABLE A (id INT, b STRING METADATA FROM '{key}');", "B1033", "send it with the row")
             for key in ("offset", "Key", "topic", "partition", "headers", "leader-epoch")
         ],
         ("CREATE TABLE A (id INT, `offset` BIGINT METADATA VIRTUAL);", "B1033", "`_uid`"),
-        ("CREATE TABLE A (id INT, b STRING METADATA FROM 'timestamp-type');", "B1033", "leave it out"),
+        ("CREATE TABLE A (id INT, b STRING METADATA FROM 'timestamp-type');", "B1033", "remove it"),
         ("CREATE TABLE A (id INT, b STRING METADATA FROM);", "B1001", "METADATA FROM 'timestamp'"),
         ("V := SELECT COLLECT(id, ts) AS c FROM Orders;", "B3002", "1 argument"),
         ("V := DISTINCT Orders o ON Orders.id ORDER BY ts DESC;", "B2004", "`o`"),

@@ -241,7 +241,7 @@ def test_a_start_chooses_where_the_project_says_so(executor: Any, tmp_path: Path
     assert _started(catalog, url, tmp_path, monkeypatch, rate=0.001) == (catalog, "")
     chosen, reported = _started(catalog, url, tmp_path, monkeypatch, **rates)
     assert set(chosen.placement.at_read) == {"Low"}
-    assert "what is stored changes" in reported
+    assert "stored views and indexes change" in reported
     assert "Low at read" in reported
     again, reported = _started(catalog, url, tmp_path, monkeypatch, **rates)
     assert (set(again.placement.at_read), reported) == ({"Low"}, "")
@@ -259,7 +259,7 @@ def test_the_next_start_takes_the_choice(executor: Any, tmp_path: Path) -> None:
         bench.step()
     before = {v: bench.rows(v) for v in ("Fine", "Coarse", "Low")}
     bench.close()
-    asked = ["optimize", str(script), "--store", url, "--json"]
+    asked = ["advise", str(script), "--store", url, "--json"]
     for options in ([], ["--cost-model", "datasqrl"], ["--apply"]):
         answer = CliRunner().invoke(app, [*asked, *options])
         assert answer.exit_code == 0, answer.output
@@ -270,7 +270,7 @@ def test_the_next_start_takes_the_choice(executor: Any, tmp_path: Path) -> None:
     assert places["Low"] == places["Coarse"] == "at read"
     assert found["cost"] < found["cost_today"]
     shown = CliRunner().invoke(app, ["explain", str(script), "Low", "--state", url])
-    assert "computed by the database when it is read" in shown.output
+    assert "computed by the database at read time" in shown.output
     reader = open_reader(url)
     choice = PlacedViews.of_text(reader.document("_choice"))
     reader.close()
@@ -284,7 +284,7 @@ def test_the_next_start_takes_the_choice(executor: Any, tmp_path: Path) -> None:
     shown_rows = {v: reader.rows(tables[v]).num_rows for v in before}
     reader.close()
     assert shown_rows == {v: len(rows) for v, rows in before.items()}
-    again = CliRunner().invoke(app, ["optimize", str(script), "--store", url])
+    again = CliRunner().invoke(app, ["optimize", str(script), "--store", url])  # the former name
     assert "at read -> at read: cheaper in requests than in epochs" in again.output
-    assert "ask again after" in again.output
+    assert "run this again after" in again.output
     assert "asked/s" in again.output

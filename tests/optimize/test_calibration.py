@@ -1,4 +1,4 @@
-"""What `belvedere calibrate` measures, keeps, and what `belvedere optimize` makes of it."""
+"""What `belvedere calibrate` measures, keeps, and what `belvedere advise` makes of it."""
 
 from __future__ import annotations
 

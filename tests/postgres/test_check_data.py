@@ -90,7 +90,7 @@ def test_a_slot_that_is_lost(shop: Shop, tmp_path: Path) -> None:
     for table in ("customers", "orders"):
         (failure,) = looked[table]["failures"]
         assert failure["code"] == "B6225"
-        assert "has removed what the slot" in failure["message"]
+        assert "has removed log that the slot" in failure["message"]
         assert failure["hint"].startswith(f'changes are lost: write `slot = "{next_slot(shop.slot)}"` for source "crm"')
     assert looked["customers"]["fit"] == 1, "its rows are looked at all the same"
     shop.run(f"SELECT pg_drop_replication_slot('{shop.slot}')", f"SELECT pg_create_physical_replication_slot('{shop.slot}')")

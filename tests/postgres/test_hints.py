@@ -82,7 +82,7 @@ def test_a_role_that_may_not_read_logs(shop: Shop, mirror: Mirror) -> None:
 @pytest.mark.parametrize("way", ["name", "drop"])
 def test_a_slot_that_others_have_made(shop: Shop, mirror: Mirror, way: str) -> None:
     shop.run(f"SELECT pg_create_logical_replication_slot('{shop.slot}', 'pgoutput')")
-    said = said_by(mirror, "B6222", "was not made by this store")
+    said = said_by(mirror, "B6222", "was not created by this store")
     if way == "name":
         mirror.project = re.sub(r"slot = .*", re.findall(r"`(slot = .*?)`", said)[0], mirror.project)
     else:
@@ -95,7 +95,7 @@ def test_a_slot_that_others_have_made(shop: Shop, mirror: Mirror, way: str) -> N
     ("made", "what"),
     [
         ("SELECT pg_create_physical_replication_slot('{}')", "is a physical slot"),
-        ("SELECT 1", "name a slot by lower case letters"),
+        ("SELECT 1", "use lower case letters"),
     ],
 )
 def test_slots_that_are_none(shop: Shop, mirror: Mirror, made: str, what: str) -> None:
@@ -112,7 +112,7 @@ def test_slots_that_are_none(shop: Shop, mirror: Mirror, made: str, what: str) -
 def test_a_slot_of_another_database(shop: Shop, mirror: Mirror, logical_server: str) -> None:
     with psycopg.connect(logical_server, autocommit=True) as other:
         other.execute(f"SELECT pg_create_logical_replication_slot('{shop.slot}', 'pgoutput')")  # type: ignore[arg-type]
-        said_by(mirror, "B6222", "is of another database")
+        said_by(mirror, "B6222", "belongs to another database")
         other.execute(f"SELECT pg_drop_replication_slot('{shop.slot}')")  # type: ignore[arg-type]
     agrees(mirror, shop)
 
@@ -123,7 +123,7 @@ def test_a_slot_that_is_read_by_others_at_the_moment(shop: Shop, mirror: Mirror)
     with psycopg.connect(shop.url, autocommit=True, replication="database") as other:
         begun = f"START_REPLICATION SLOT {shop.slot} LOGICAL 0/0 (proto_version '1', publication_names 'belvedere')"
         other.pgconn.exec_(begun.encode())
-        said_by(mirror, "B6222", "another run reads this slot: end it")
+        said_by(mirror, "B6222", "another run reads this slot: stop it")
         other.pgconn.finish()
     for _ in range(100):
         if shop.ask(f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{shop.slot}' AND NOT active"):

@@ -124,7 +124,7 @@ def test_a_server_that_is_put_back_from_a_copy(tmp_path: Path, is_longer: bool) 
         server.start()
         if is_longer:
             run(server, "INSERT INTO orders SELECT n, 5 FROM generate_series(50, 5000) n")
-        why = "put back from a copy" if is_longer else "ends before what the store has"
+        why = "restored from a copy" if is_longer else "ends before the position that the store has"
         go_on_by_the_hint(mirror, server, mirror.once(), why)
 
 

@@ -111,11 +111,11 @@ def test_values_that_are_written_otherwise(shop: Shop, mirror: Mirror, what: str
     agrees(mirror, shop)
     shop.run(f"INSERT INTO items VALUES (4, {first})", *(s.format(database=shop.connection.info.dbname) for s in statements))
     agrees(mirror, shop, reported)
-    read_whole = [n for n in mirror.notices if "is read whole" in n]
+    read_whole = [n for n in mirror.notices if "is read completely" in n]
     assert bool(read_whole) == bool(reported)
     shop.run("UPDATE items SET b = 'x' WHERE id = 1", "DELETE FROM items WHERE id = 2")
     agrees(mirror, shop)
-    assert [n for n in mirror.notices if "is read whole" in n] == read_whole, "once"
+    assert [n for n in mirror.notices if "is read completely" in n] == read_whole, "once"
 
 
 @pytest.mark.parametrize("meanwhile", ["INSERT INTO items_1 VALUES (19, 19, 'x')", "DELETE FROM items_1 WHERE id = 12"])

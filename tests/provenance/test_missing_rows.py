@@ -52,12 +52,12 @@ def test_rows_that_came_late_left_or_wait(executor: Any) -> None:
     wb.insert("_Hit", [{"page": "x"}])
     wb.step()
     (lost,) = wb.why_not("Best", {"item": "late"}).lost
-    assert (lost.view, lost.at, near(lost)) == ("Bid", PruningKind.INPUT, {"came late": 1})
+    assert (lost.view, lost.at, near(lost)) == ("Bid", PruningKind.INPUT, {"arrived late": 1})
     with pytest.raises(BelvedereError, match="late"):
         wb.insert("Bid", [bid("a", 3, hour=7)])
     wb.step()
     found = wb.why("Best", {"item": "a"})
-    assert [(r.relation, r.words, r.count) for r in found.late] == [("LATE(Bid)", "came late", 1)]
+    assert [(r.relation, r.words, r.count) for r in found.late] == [("LATE(Bid)", "arrived late", 1)]
     assert "late: LATE(Bid): 1 row, came late\n" in str(found)
     assert "at = 2020-01-01 07:00:00+00:00, item = a, price = 3\n" in str(found)
     (late,) = document(wb.catalog, found, lambda id_, row: row if id_ in wb.catalog.public else None)["late"]

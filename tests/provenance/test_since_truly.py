@@ -119,7 +119,7 @@ def check(spark: Any, seed: int, epochs: int) -> tuple[int, int]:
             compared += len(story) if view != "Person" else 0
             explained += sum(bool(v.made_by) for v in found.versions)
             untold = [v for v in found.versions if not v.made_by]
-            assert view == "Person" or bool(untold) == any("by which rows" in u for u in found.unknown)
+            assert view == "Person" or bool(untold) == any("which rows caused" in u for u in found.unknown)
             assert view != "Best" or not untold
             assert all(came_then(found))
     wb.close()

@@ -70,7 +70,7 @@ def test_a_row_that_is_not_there_and_one_that_is_not_alone(executor: Any) -> Non
     for ask in (wb.why, wb.why_not):
         with pytest.raises(BelvedereError, match="B8115"):
             ask("In", {"id": 1})
-        with pytest.raises(BelvedereError, match="B8114: a row is named by a dict of its columns' values, not by"):
+        with pytest.raises(BelvedereError, match="B8114: a key must be a dict of the key columns' values, not"):
             ask("ByCity", "city = 'Bern'")
     with pytest.raises(BelvedereError, match=r'"ByCity" has several rows$'):
         wb.why("ByCity", {})
@@ -101,7 +101,7 @@ def test_from_the_command_line(tmp_path: Path, executor: Any, capsys: pytest.Cap
     reported = capsys.readouterr().err
     assert "B8115" in reported
     assert '"In" is a query template' in reported
-    assert "what it reads: `ByCustomer`, `Customer`" in reported
+    assert "the relations that it reads: `ByCustomer`, `Customer`" in reported
     for view, condition, words in (
         ("In", "id = 1", "B8115"),
         ("ByCity", "city = 'Basel'", "B8111"),

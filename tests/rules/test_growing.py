@@ -83,7 +83,7 @@ def test_what_is_continued(function: str) -> None:
         ("sum(d) OVER (ORDER BY n) AS a", "rows of equal ORDER BY are added to a DOUBLE in no fixed order"),
         ("avg(b) OVER (ORDER BY n) AS a", "rows of equal ORDER BY are added to a DOUBLE in no fixed order"),
         ("avg(c) OVER (ORDER BY n) AS a", "an average of decimals is computed from all rows of its frame"),
-        ("sum(y) OVER (ORDER BY n) AS a", "is found by all rows of its frame"),
+        ("sum(y) OVER (ORDER BY n) AS a", "is computed from all rows of its frame"),
     ],
 )
 def test_what_is_not_continued_says_why(functions: str, why: str) -> None:

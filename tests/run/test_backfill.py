@@ -221,7 +221,7 @@ def test_plan_and_what_is_not_there_any_more(spark: Any, tmp_path: Path, url: st
     refused("is gone")
     first_file(loop).write_text(text.replace('"a"', "---"))  # as long as before, and as old
     os.utime(first_file(loop), (1_700_000_001, 1_700_000_001))
-    with pytest.raises(BelvedereError, match="gives 1 rows used and 1 rejected today, and gave 2 rows used and 0 rejected"):
+    with pytest.raises(BelvedereError, match="now has 1 rows used and 1 rejected, and had 2 rows used and 0 rejected"):
         loop.once()
     first_file(loop).write_text(text)
     os.utime(first_file(loop), (1_700_000_001, 1_700_000_001))
@@ -257,7 +257,7 @@ def test_a_view_that_fails_on_rows_of_before_is_filled_of_all_rows_once_it_is_co
     ratio = next(c for c in planned(loop).changes if c.name == "Ratio")
     assert (ratio.change.value, ratio.reason.partition(";")[0]) == (
         "added",
-        "in quarantine since epoch 3, has no rows yet: computed anew at the start, unless Ratio fails again",
+        "in quarantine since epoch 3, has no rows yet: recomputed at the start, unless Ratio fails again",
     )
     loop.once()
     assert (shown(loop, "Ratio"), loop.progress[-1].quarantined) == ([], {"Ratio": None}), (
@@ -386,7 +386,7 @@ def test_other_views_go_on_while_one_is_filled(spark: Any, tmp_path: Path, url: 
         run_until(loop, "Best", reported)
     before = loop.rows("All")
     seen = run_until(loop, "Best", reported)
-    assert any("Again, Best, Minutes, Pairs, Places, Ranks will be there when" in t for t in reported)
+    assert any("Again, Best, Minutes, Pairs, Places, Ranks will be available when" in t for t in reported)
     assert "being filled: " in str(steps[0])
     assert steps[0] != steps[-1]
     assert len(seen) > 1, "epochs of the other views came before"

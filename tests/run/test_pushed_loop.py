@@ -182,7 +182,7 @@ def test_an_input_that_changed_is_not_emptied(spark: Any, tmp_path: Path) -> Non
             run.open()
         run.ingest_service.close()
         run.store.close()
-        assert "an empty one would lose it" in (failure.value.diagnostics[0].hint or "")
+        assert "a new store loses them" in (failure.value.diagnostics[0].hint or "")
 
     # what has only grown is no obstacle, nor are rows that wait in the journal
     run.catalog = compile_script(SCRIPT).catalog

@@ -60,7 +60,7 @@ def test_what_differs_is_told(spark: Any, tmp_path: Path, each_store: str, new: 
 
     found = deployment_of(compile_script(AFTER, project=project).catalog, url)
     assert found.resent == {"Keyed": 4}  # it has another column
-    assert "goes on with what differs" in next(c.reason for c in found.changes if c.name == "Dear")
+    assert "sends the differences" in next(c.reason for c in found.changes if c.name == "Dear")
     with pytest.raises(BelvedereError) as caught:
         confirm_deployment(found)
     assert caught.value.diagnostics[0].code == "B7069"

@@ -75,7 +75,7 @@ def test_views_over_rows_that_have_left_go_on(
     assert "/*+ resume */" in str(caught.value.diagnostics[0].hint)
     catalog = compile_script(RESUMED, project=project).catalog
     changes = {c.name: c for c in deployment_of(catalog, url).changes}
-    assert {n: "goes on from them" in changes[n].reason for n in ("V", "Sums", "Most", "Well")} == {
+    assert {n: "continues from them" in changes[n].reason for n in ("V", "Sums", "Most", "Well")} == {
         "V": True,
         "Sums": True,
         "Most": True,
@@ -191,7 +191,7 @@ def test_what_is_missed_is_bounded_and_told(executor: Any, tmp_path: Path, monke
 
     monkeypatch.setattr(wb.engine, "run_epoch", run_epoch)
     wb.step()
-    assert sum("no more are kept" in t for t in reported) == 2
+    assert sum("the maximum that is kept" in t for t in reported) == 2
     assert {f.owner for f in wb.engine.quarantine.failed if "more than 4 changes" in f.lost} == {"V", "_Parts"}
     assert not [n for n in wb.engine.state.arrangements if n == "S~missed"]
     put(wb, "02:20", (7, "b", "1"))

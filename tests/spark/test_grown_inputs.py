@@ -142,7 +142,7 @@ def test_what_would_lose_rows_is_refused(executor: Any, tmp_path: Path, old: str
     wb.close()
     refused = [c for c in deployment_of(compile_script(script.replace(old, new)).catalog, url).changes if c.hint]
     assert any(why in c.reason for c in refused), refused
-    assert all("empty one would lose it" in c.hint for c in refused)
+    assert all("a new store loses them" in c.hint for c in refused)
 
 
 def test_a_view_of_rows_that_were_not_kept_stays_refused(executor: Any, tmp_path: Path) -> None:

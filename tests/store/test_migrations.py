@@ -167,7 +167,7 @@ def test_nobody_else_reads_or_writes_it(url: str) -> None:
         with pytest.raises(BelvedereError) as caught:
             opening(url)
         assert code(caught.value) == "B7027"
-        assert "`belvedere run` brings it up to date" in (caught.value.diagnostics[0].hint or "")
+        assert "`belvedere run` upgrades it" in (caught.value.diagnostics[0].hint or "")
     assert dump(url) == before
 
 
@@ -193,7 +193,7 @@ def test_a_store_from_which_no_way_leads_here(url: str, format_: str) -> None:
     with pytest.raises(BelvedereError) as caught:
         migrate_store(url)
     assert code(caught.value) == "B7016"
-    assert "name a new store" in (caught.value.diagnostics[0].hint or "")
+    assert "choose a new" in (caught.value.diagnostics[0].hint or "")
 
 
 def test_there_is_nothing_to_do(url: str) -> None:

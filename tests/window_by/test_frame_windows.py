@@ -101,7 +101,7 @@ def test_text_and_columns_give_the_windows_of_the_query(spark: Any) -> None:
         F.count("*").alias("n"),
     )
     assert by_columns.agg(*results).collect() == rows
-    with pytest.raises(BelvedereError, match="no like here"):
+    with pytest.raises(BelvedereError, match="is not supported here"):
         by_columns.agg(F.count_distinct("val"))
     with pytest.raises(BelvedereError, match="a condition is needed") as error:
         windows(frame).end_when("end.val").agg("count(*) AS n")

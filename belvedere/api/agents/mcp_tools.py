@@ -292,7 +292,7 @@ def _reading(name: str, field: GraphQLField, given: Mapping[str, Any], columns: 
 def _selection(row: GraphQLObjectType, paths: Any) -> str:
     """The selection of some columns; `machines.name` is one of related rows, and a column that holds an object stands for all of it."""
     if not isinstance(paths, list) or not paths:
-        raise RequestError(BAD_REQUEST, "`columns` must be a list of names", 'write ["name", "machines.name"], or leave it out')
+        raise RequestError(BAD_REQUEST, "`columns` must be a list of names", 'write ["name", "machines.name"], or omit it')
     tree: dict[str, Any] = {}
     for path in paths:
         steps = path.split(".") if isinstance(path, str) else [""]

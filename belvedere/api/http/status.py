@@ -1,7 +1,7 @@
 """`GET /status`: the status of every stream, the producers that hold it back, and how fresh each view is.
 
 In: the catalog and the last epoch's row. Out: a JSON object with, per input, the count of its rows and, per event-time column, the
-bound, the producers and those among them that hold it back; per public view the epoch that changed it last, and the times below which
+watermark, the producers and those among them that hold it back; per public view the epoch that changed it last, and the times below which
 its rows are final. What epochs have measured of each relation, and the API of requests, is beside it. What waits for an epoch is not in it.
 """
 
@@ -148,7 +148,7 @@ def _input(table: Input, clocks: Clocks, offset: Mapping[str, Any] | None) -> di
 def _clock(clock: StreamClock) -> dict[str, Any]:
     producers = [{"producer": name, "bound": _time(p.bound), "heard": _time(p.heard)} for name, p in clock.producers.items()]
     return {
-        "bound": _time(clock.bound),
+        "watermark": _time(clock.bound),
         "assumed": clock.assumed,
         "held_back_by": list(holding_back(clock)),
         "producers": producers,

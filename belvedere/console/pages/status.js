@@ -60,16 +60,16 @@ function fillTiles(tiles, status, received, measured) {
 
 function inputRow(input, status, measured) {
   const clock = input.event_time[0];
-  const behind = clock?.bound && status.as_of ? Date.parse(status.as_of) - Date.parse(clock.bound) : null;
+  const behind = clock?.watermark && status.as_of ? Date.parse(status.as_of) - Date.parse(clock.watermark) : null;
   const holders = input.event_time.flatMap((c) => c.held_back_by).map((name) => name ?? "the default producer");
   const changed = Object.entries(input.changed_files ?? {}).map(([how, count]) => `${short(count)} files ${how}`).join(", ");
   return make("tr", {},
     make("th", { scope: "row" }, input.name, changed ? make("div", { class: "warning", text: `${changed} since they were read` }) : ""),
     cell(short(input.rows.in), "number"), cell(short(measured.of(input.name)), "number"),
     cell(short(input.rows.late), input.rows.late ? "number warning" : "number"), cell(short(input.rows.malformed), input.rows.malformed ? "number warning" : "number"),
-    cell(clock ? `${clock.column}: ${time(clock.bound)}${clock.assumed ? " (assumed)" : ""}` : "–"),
+    cell(clock ? `${clock.column}: ${time(clock.watermark)}${clock.assumed ? " (assumed)" : ""}` : "–"),
     cell(behind === null ? "–" : duration(behind), "number"),
-    cell(holders.length ? [...new Set(holders)].join(", ") : "nobody", holders.length ? "warning" : "quiet"));
+    cell(holders.length ? [...new Set(holders)].join(", ") : "none", holders.length ? "warning" : "quiet"));
 }
 
 function viewRow(view, status, graph) {

@@ -21,14 +21,19 @@ CALLED = (
     *("try_variant_get", "variant_get"),
 )
 """Functions that are called by their names, since the parser's classes are printed otherwise for Spark."""
+ROUNDS = "rounds"
+"""Meta key of a time that is rounded down by a call such as `hour(t)`, which is a number in Spark."""
 ROUNDING = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 
 
 def rounding(unit: str) -> Callable[[list[exp.Expr]], exp.Expr]:
-    """Builds `minute(t)` and its like: the timestamp rounded down, not a number as in Spark."""
+    """Return the builder of `minute(t)`: the timestamp rounded down, not a number as in Spark."""
 
     def build(arguments: list[exp.Expr]) -> exp.Expr:
-        return exp.TimestampTrunc(this=arguments[0] if arguments else None, unit=exp.var(unit))
+        down = exp.TimestampTrunc(this=arguments[0] if arguments else None, unit=exp.var(unit))
+        if unit != "WEEK":  # Spark has no function of this name
+            down.meta[ROUNDS] = True
+        return down
 
     return build
 

@@ -1,7 +1,7 @@
-"""`belvedere optimize`: what of a script is maintained and what is computed when it is read, today and at the least cost.
+"""`belvedere advise`: the views to maintain and the views to compute at read time, today and at the least cost.
 
-In: a script, its store. Out: per view today's place, the best one and the reason, and what that would save. `--apply`
-keeps the choice in the store, for the next start. It starts no Spark.
+In: a script, its store. Out: for each view today's place, the best one and the reason, and the saving. `--apply` stores
+the choice, for the next start. It starts no Spark. Its former name is `belvedere optimize`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ def command(
     script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
     store: StoreOption = None,
     apply: Annotated[bool, typer.Option("--apply", help="apply the choice at the next start")] = False,
-    cost_model: Annotated[CostModel, typer.Option("--cost-model", help="who chooses")] = CostModel.LEAST,
+    cost_model: Annotated[
+        CostModel, typer.Option("--cost-model", help="the cost model: least cost, or DataSQRL's rule")
+    ] = CostModel.LEAST,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
-    """Choose what is maintained and what is computed when it is read, by what the store has measured."""
+    """Choose which views to maintain and which to compute at read time, from the store's measurements."""
     from belvedere.commands.calibrate import costs_path  # loaded when the command runs, not for its help
     from belvedere.pipeline.advice import advise, keep_choice
 
