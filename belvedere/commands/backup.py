@@ -23,7 +23,7 @@ def command(
     store: StoreOption = None,
     json: Annotated[bool, typer.Option("--json", help="print a JSON summary of the backup")] = False,
 ) -> int:
-    """Copy a store as of one epoch, also while it is in use."""
+    """Back up a store as of one epoch, also while it is in use."""
     read_script(script)
     from belvedere.backups import take_backup  # loaded when the command runs, not for its help
     from belvedere.engine.store_folders import JOURNAL_ENDING, folder_of, state_root

@@ -25,7 +25,7 @@ def costs_path() -> Path:
 
 
 def command(json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False) -> int:
-    """Measure what epochs and requests cost on this machine, for `belvedere advise`."""
+    """Measure the costs of epochs and requests on this machine, for `belvedere advise`."""
     from belvedere.spark.jvm.quiet_session import batch_session  # loads PySpark, which takes a second
     from belvedere.workbench.calibration import calibrate
 

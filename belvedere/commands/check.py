@@ -35,7 +35,7 @@ def command(
     ] = False,
     rows: Annotated[int, typer.Option("--rows", min=1, help="the number of rows of each table that --data samples")] = ROWS,
 ) -> int:
-    """Say what is wrong with a script, in under a second and without Spark; with --spark, what Spark says; with --data, of rows too."""
+    """Check a script for errors, in under a second and without Spark; --spark adds Spark's analyzer, --data checks rows of the sources."""
     texts = {str(path): read_script(path) for path in scripts}
     found: list[Diagnostic] = []
     looked: list[Looked] = []

@@ -23,7 +23,7 @@ def command(
     state: Annotated[str | None, typer.Option("--state", help="show the operator state in this store", metavar="STORE")] = None,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
-    """Explain a diagnostic's code, or how a script's views are maintained."""
+    """Explain an error code, or how a script's views are maintained."""
     if re.fullmatch(r"[Bb]\d{4}", subject):
         return explain_code(subject.upper(), json=json)
     from belvedere.terminal.explained_script import explain_script  # loaded when the command runs, not for its help

@@ -21,7 +21,7 @@ def command(
     check: Annotated[bool, typer.Option("--check", help="change no file; exit 1 if a script is not formatted")] = False,
     json: Annotated[bool, typer.Option("--json", help="print the changed files as JSON")] = False,
 ) -> int:
-    """Write scripts in the one layout. A script with syntax errors is left as it is."""
+    """Format scripts. A script with syntax errors is not changed."""
     if [str(path) for path in scripts] == ["-"]:
         return _from_standard_input()
     texts = {path: read_script(path) for path in scripts}

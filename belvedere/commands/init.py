@@ -39,7 +39,7 @@ def command(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print the files as JSON")] = False,
 ) -> int:
-    """Make a small working project in a directory: a script, belvedere.toml and sample data, or over files, Kafka or Postgres."""
+    """Create a small working project: a script, belvedere.toml and sample data, or over files, Kafka or Postgres."""
     if directory.exists() and not directory.is_dir():
         raise typer.BadParameter(f"`{directory}` is not a directory")
     if registry is not None and not (data or "").startswith("kafka://"):

@@ -15,7 +15,7 @@ from belvedere.terminal.stores import store_url, with_columns_at_hand
 
 
 def command() -> int:
-    """Answer an editor on standard input and output: diagnostics, completion, hover, definitions, renames, layout."""
+    """Serve an editor on standard input and output: diagnostics, completion, hover, definitions, renames, formatting."""
     try:
         from belvedere.language_server.server import make_server  # loaded when the command runs, not for its help
     except ModuleNotFoundError as error:

@@ -44,7 +44,7 @@ def command(
     store: StoreOption = None,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
-    """Say what a start would do to the store: which views stay, are filled, go, or cannot be."""
+    """Show what starting the script would change in the store: views that stay, are filled, are dropped, or cannot be kept."""
     text, project = read_script(script), load_project(script.parent)
     over = compile_over_store(script, text, store, project, starting=True)
     if has_errors(over.diagnostics):

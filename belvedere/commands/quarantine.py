@@ -41,7 +41,7 @@ def command(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
-    """List the views in quarantine with why they failed, or have a run try them again at once."""
+    """List the views in quarantine and why they failed, or make a run retry them at once."""
     if what not in ("list", "retry"):
         raise typer.BadParameter("write `belvedere quarantine list SCRIPT` or `belvedere quarantine retry SCRIPT`")
     project = sound_project(script)

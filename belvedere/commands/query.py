@@ -62,7 +62,7 @@ def command(
         bool, typer.Option("--explain", help="explain how WINDOW BY is evaluated, without running the query")
     ] = False,
 ) -> int:
-    """Run one query over files, or over the views of a store; without a query, a prompt over the store."""
+    """Run one query over files, or over the views of a store; without a query, open a prompt over the store."""
     paths = table_paths(table or [])
     over_store = store is not None or script is not None
     if over_store and paths:

@@ -33,7 +33,7 @@ def command(
     yes: Annotated[bool, typer.Option("--yes", help="continue even if the start drops served data (`belvedere plan`)")] = False,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
-    """List the rows that were rejected, or try them again with the script as it is now."""
+    """List the rejected rows, or retry them with the present script."""
     if what not in ("list", "retry"):
         raise typer.BadParameter("write `belvedere rejected list SCRIPT` or `belvedere rejected retry SCRIPT`")
     text, project = read_script(script), load_project(script.parent)

@@ -27,7 +27,7 @@ def command(
     store: StoreOption = None,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
-    """Let the next run send all of an export again."""
+    """Make the next run send all rows of an export again."""
     from belvedere.connectors.exporting.exports import send_again  # loaded when the command runs, not for its help
     from belvedere.store import open_reader, open_store
 

@@ -23,7 +23,7 @@ def command(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print a JSON summary of the restored store")] = False,
 ) -> int:
-    """Make a store from a backup: nothing must be there yet."""
+    """Restore a store from a backup. The store must not exist yet."""
     read_script(script)
     from belvedere.backups import restore_backup  # loaded when the command runs, not for its help
     from belvedere.engine.store_folders import JOURNAL_ENDING, folder_of, state_root

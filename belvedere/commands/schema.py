@@ -46,7 +46,7 @@ def command(
         str | None, typer.Option("--role", help="with --graphql and --type-policies: only the part that this role sees")
     ] = None,
 ) -> int:
-    """Print the columns of imported tables, to paste; `schema accept SCRIPT` takes new columns and wider types with the next start."""
+    """Print the columns of imported tables, to paste; `schema accept SCRIPT` accepts new columns and wider types at the next start."""
     accepts = len(words) == 2 and words[0] == ACCEPT
     if len(words) != 1 and not accepts:
         raise typer.BadParameter("write `belvedere schema SCRIPT` or `belvedere schema accept SCRIPT`")

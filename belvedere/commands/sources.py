@@ -48,7 +48,7 @@ def command(
     store: StoreOption = None,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
-    """Print what the sources of a project have, how far its store has read it, and what waits for its sinks."""
+    """Print the contents of the sources of a project, the progress of its store, and the backlog of its sinks."""
     text, finder = read_script(script), SourceTables()
     over = compile_over_store(script, text, store, replace(load_project(script.parent), finder=finder))
     refused = [d for d in over.diagnostics if not is_away(BelvedereError((d,)))]

@@ -39,7 +39,7 @@ def command(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print the results as JSON")] = False,
 ) -> int:
-    """Run golden tests: scripts, what happens to them, and what must be seen."""
+    """Run golden tests: scripts, steps, and expected results."""
     texts = {path: read_script(path) for path in find_tests(paths or [Path()])}
     read = {path: read_scenarios(text, str(path)) for path, text in texts.items()}
     malformed = [d for _, found in read.values() for d in found]

@@ -39,7 +39,7 @@ def command(
     rows: Annotated[int, typer.Option("--rows", min=1, max=1000, help="the number of rows to show for each relation")] = SAMPLE,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
-    """Say which rows of the inputs a row of a view was made of, through every view between."""
+    """Trace a row of a view back to the input rows it was computed from, through every view in between."""
     try:
         with UnderWay(quiet=json), open_query_runner(store, script) as (query_runner, known):
             id_ = relation_named(query_runner.catalog, view.replace("`", ""))

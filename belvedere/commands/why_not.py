@@ -32,7 +32,7 @@ def command(
     rows: Annotated[int, typer.Option("--rows", min=1, max=1000, help="the number of near matches to show")] = SAMPLE,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
-    """Say where the rows vanish of a row that is missing, and what nearly matched."""
+    """Explain why a view has no such row: the operators that drop its rows, and the near matches."""
     try:
         with UnderWay(quiet=json), open_query_runner(store, script) as (query_runner, known):
             id_ = relation_named(query_runner.catalog, view.replace("`", ""))
