@@ -81,7 +81,7 @@ def _run(path: Path) -> tuple[ModuleType, list[str]]:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         hint = 'write the path of a Python file: `module = "pricing.py"`'
-        raise fail("B9130", f"`{path.name}` is no Python module", hint=hint)
+        raise fail("B9130", f"`{path.name}` is not a Python module", hint=hint)
     module = importlib.util.module_from_spec(spec)
     with _alone(path.parent) as imported:
         sys.modules[path.stem] = module

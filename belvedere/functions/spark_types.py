@@ -16,6 +16,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from belvedere.schema import MONTHS, TIMESTAMP, VARIANT, has_map
+from belvedere.values import type_names
 
 INT8, INT16, INT32, INT64 = pa.int8(), pa.int16(), pa.int32(), pa.int64()
 FLOAT, DOUBLE = pa.float32(), pa.float64()
@@ -23,7 +24,9 @@ STRING, BINARY, BOOLEAN, DATE, NULL = pa.string(), pa.binary(), pa.bool_(), pa.d
 LOCAL_TIMESTAMP = pa.timestamp("us")
 DAY_INTERVAL = pa.duration("us")
 MONTH_INTERVAL = MONTHS
-CALENDAR_INTERVAL = pa.month_day_nano_interval()
+CALENDAR_INTERVAL = type_names.CALENDAR_INTERVAL
+quote, type_text, a_type = type_names.quote, type_names.type_text, type_names.a_type
+"""Names of types, which are also needed below this package."""
 
 WIDTHS = (INT8, INT16, INT32, INT64, FLOAT, DOUBLE)
 INTEGERS = (INT8, INT16, INT32, INT64)
@@ -109,53 +112,6 @@ def _struct_type(type_: exp.DataType) -> pa.DataType | None:
             return None
         fields.append(pa.field(field.name, inner))
     return pa.struct(fields)
-
-
-def quote(name: str) -> str:
-    """A name as Spark SQL takes any."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def type_text(type_: pa.DataType) -> str:
-    """The type as one writes it in a script and as Spark SQL calls it; what `exp.DataType.build(text, dialect="spark")` reads back."""
-    if pa.types.is_decimal(type_):
-        return f"DECIMAL({type_.precision}, {type_.scale})"
-    if pa.types.is_map(type_):
-        return f"MAP<{type_text(type_.key_type)}, {type_text(type_.item_type)}>"
-    if is_array(type_):
-        return f"ARRAY<{type_text(type_.value_type)}>"
-    if pa.types.is_struct(type_):
-        return "STRUCT<" + ", ".join(f"{quote(f.name)}: {type_text(f.type)}" for f in type_) + ">"
-    if pa.types.is_timestamp(type_):
-        return "TIMESTAMP" if type_.tz else "TIMESTAMP_NTZ"
-    return _TEXTS.get(type_, str(type_).upper())
-
-
-_TEXTS = {
-    INT8: "TINYINT",
-    INT16: "SMALLINT",
-    INT32: "INT",
-    INT64: "BIGINT",
-    FLOAT: "FLOAT",
-    DOUBLE: "DOUBLE",
-    STRING: "STRING",
-    pa.large_string(): "STRING",
-    BINARY: "BINARY",
-    pa.large_binary(): "BINARY",
-    BOOLEAN: "BOOLEAN",
-    DATE: "DATE",
-    NULL: "VOID",
-    DAY_INTERVAL: "INTERVAL DAY TO SECOND",
-    MONTH_INTERVAL: "INTERVAL YEAR TO MONTH",
-    CALENDAR_INTERVAL: "INTERVAL",
-    VARIANT: "VARIANT",
-}
-
-
-def a_type(type_: pa.DataType) -> str:
-    """The type with its article, for messages: `an INT`, `a STRING`."""
-    text = type_text(type_)
-    return f"{'an' if text[0] in 'AEIO' else 'a'} {text}"
 
 
 def cast(expr: exp.Expr, type_: pa.DataType) -> exp.Expr:

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from belvedere.catalog.inputs import Input, Metadata, MetadataKind
 from belvedere.errors import fail
-from belvedere.values.input_rows import convert, describe
+from belvedere.values.input_rows import convert
+from belvedere.values.type_names import a_type
 
 Claims = Mapping[str, Any]
 NO_ONE: Claims = MappingProxyType({})
@@ -46,5 +47,5 @@ def claim_value(requested: Metadata, type_: pa.DataType, claims: Claims, what: s
         return convert(found, type_)
     except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException):
         raise fail(
-            MISSING, f"{what} needs {requested.meaning} as a {describe(type_)}", hint="the token has another type there"
+            MISSING, f"{what} needs {requested.meaning} as {a_type(type_)}", hint="the token has another type there"
         ) from None

@@ -99,7 +99,7 @@ def refuse_made(table: Input, place: int, row: Mapping[str, Any], allowed: Conta
     for name in row:
         found = folded.get(name.casefold())
         if found is not None:
-            message = f'row {place + 1} of "{table.name}" brings "{found}", which is {table.metadata[found].meaning}'
+            message = f'row {place + 1} of "{table.name}" sets "{found}", which is {table.metadata[found].meaning}'
             raise fail("B6014", message, hint="remove it")
 
 
@@ -227,7 +227,7 @@ def check_broken(table: Input, place: int, check: Check) -> BelvedereError:
 
 def _is_deletion(table: Input, place: int, row: Any) -> bool:
     if not isinstance(row, Mapping):
-        raise fail("B6001", f'row {place + 1} of "{table.name}" is no JSON object')
+        raise fail("B6001", f'row {place + 1} of "{table.name}" is not a JSON object')
     if DELETE not in row or table.schema.find(DELETE) is not None:
         return False
     going = row[DELETE]

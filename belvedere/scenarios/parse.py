@@ -145,7 +145,7 @@ class _CaseReader:
             line = next(n for n, text in enumerate(section.body, section.line + 1) if text.strip() and not text.startswith("#"))
             self.wrong("B9406", line, f'"{step.kind}" takes no lines', "a comment begins with `#`")
         if step.kind in ("insert", "delete", "graphql") and not section.text.strip():
-            self.wrong("B9406", section.line, f'"{step.kind}" says nothing', "write its lines below it")
+            self.wrong("B9406", section.line, f'"{step.kind}" has no lines', "write its lines below it")
         if step.kind in WITH_ROWS:
             try:
                 read_rows(section.body)

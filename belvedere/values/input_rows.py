@@ -24,6 +24,7 @@ from belvedere.values.instants import EPOCH
 from belvedere.values.intervals import interval_of
 from belvedere.values.json_numbers import decimal_of
 from belvedere.values.months import months_of
+from belvedere.values.type_names import a_type
 
 NO_DEFAULTS: Mapping[str, Any] = {}
 
@@ -93,7 +94,7 @@ def misfit(table: str, number: int, column: Column, value: Any, error: Exception
     """The diagnostic for a value of row `number` (from 0) that is none of its column; `error` says why."""
     return fail(
         "B6001",
-        f'row {number + 1} of "{table}": {shown(value)} is no {describe(column.type)} for column "{column.name}"',
+        f'row {number + 1} of "{table}": {shown(value)} is not {a_type(column.type)} for column "{column.name}"',
         detail=str(error),
     )
 
@@ -106,17 +107,6 @@ _SHORT.maxlist = _SHORT.maxdict = _SHORT.maxtuple = 20
 def shown(value: Any) -> str:
     """A value for people, however large or deep it is."""
     return _SHORT.repr(value)
-
-
-def describe(type_: pa.DataType) -> str:
-    """A type's name for people."""
-    if pa.types.is_timestamp(type_):
-        return "timestamp"
-    if type_ == MONTHS:
-        return "interval of months"
-    if pa.types.is_duration(type_):
-        return "interval"
-    return str(type_).replace("128", "").replace("string", "text")
 
 
 def convert(value: Any, type_: pa.DataType) -> Any:

@@ -171,10 +171,10 @@ def test_unlike_maps_stay_apart() -> None:
 MISTAKES: dict[str, tuple[Any, str, str]] = {
     "unknown column": (lambda: pd.DataFrame({"id": [1], "nam": ["x"]}), "B6002", 'the frame for "Item" has a column "nam"'),
     "columns without names": (lambda: pd.DataFrame([[1]]), "B6002", 'has a column "0"'),
-    "wrong type": (lambda: pl.DataFrame({"id": [1, 2], "weight": ["1.5", "x"]}), "B6001", "row 2 of \"Item\": 'x' is no double"),
-    "fraction": (lambda: pd.DataFrame({"id": [1.0, 1.5]}), "B6001", 'row 2 of "Item": 1.5 is no int64'),
-    "too large": (lambda: pl.DataFrame({"id": [1], "small": [2**40]}), "B6001", 'is no int32 for column "small"'),
-    "a number for a text": (lambda: pa.table({"id": [1], "name": [5]}), "B6001", '5 is no text for column "name"'),
+    "wrong type": (lambda: pl.DataFrame({"id": [1, 2], "weight": ["1.5", "x"]}), "B6001", "row 2 of \"Item\": 'x' is not a DOUBLE"),
+    "fraction": (lambda: pd.DataFrame({"id": [1.0, 1.5]}), "B6001", 'row 2 of "Item": 1.5 is not a BIGINT'),
+    "too large": (lambda: pl.DataFrame({"id": [1], "small": [2**40]}), "B6001", 'is not an INT for column "small"'),
+    "a number for a text": (lambda: pa.table({"id": [1], "name": [5]}), "B6001", '5 is not a STRING for column "name"'),
     "seconds for months": (
         lambda: pa.table({"id": [1], "since": pa.array([5], pa.duration("s"))}), "B6001", "is no interval of months"
     ),

@@ -46,7 +46,15 @@ def test_once_for_each_function_of_a_script() -> None:
 
 @pytest.mark.parametrize(
     "expression",
-    ["date_trunc('HOUR', t)", "extract(HOUR FROM t)", "FLOOR(t TO HOUR)", "CEIL(t TO HOUR)", "week(t)", "dayofmonth(t)", "last_day(t)"],
+    [
+        "date_trunc('HOUR', t)",
+        "extract(HOUR FROM t)",
+        "FLOOR(t TO HOUR)",
+        "CEIL(t TO HOUR)",
+        "week(t)",
+        "dayofmonth(t)",
+        "last_day(t)",
+    ],
 )
 def test_what_is_the_same_in_spark_is_not(expression: str) -> None:
     assert warned(f"V := SELECT {expression} AS x FROM T") == []

@@ -73,9 +73,9 @@ def test_variables_stand_for_names(home: Path, text: str) -> None:
 
 def test_a_star_says_what_it_brings(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = [d for d in compiled(home, "IMPORT lib.{{variant}}.*;").diagnostics if d.code == "B6108"]
-    assert [d.message for d in found] == ["`lib.cards` brings `Merchant`, `Visits`, `Cards`"]
+    assert [d.message for d in found] == ["`lib.cards` imports `Merchant`, `Visits`, `Cards`"]
     found = [d for d in compiled(home, "IMPORT lib.cards.* AS c;").diagnostics if d.code == "B6108"]
-    assert [d.message for d in found] == ["`lib.cards` brings `c.Merchant`, `c.Visits`, `c.Cards`"]
+    assert [d.message for d in found] == ["`lib.cards` imports `c.Merchant`, `c.Visits`, `c.Cards`"]
     monkeypatch.setenv("NO_SUCH_VARIANT", "elsewhere")
     assert [d.code for d in compiled(home, "IMPORT lib.{{variant}}.*;").diagnostics] == ["B6100"]
 

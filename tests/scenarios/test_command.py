@@ -195,6 +195,6 @@ c
         "27: answer",
         "29: insert T",
     ]
-    assert "B6001: row 1 of \"T\": 'x' is no int32" in out
+    assert "B6001: row 1 of \"T\": 'x' is not an INT" in out
     assert "B7050" in out
     assert run(["test", path, "--batch", "--only", "nothing like this"]) == 0

@@ -131,7 +131,7 @@ def _value(name: str, text: str, type_: GraphQLType) -> Any:
     try:
         return read.get(named, str)(text)
     except (ValueError, KeyError):
-        raise RequestError(BAD_VALUE, f"`{name}` is no {named}") from None
+        raise RequestError(BAD_VALUE, f"`{name}` is not of type {named}") from None
 
 
 def _response(texts: AsyncIterator[bytes]) -> StreamingResponse:

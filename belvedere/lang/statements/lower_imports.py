@@ -114,7 +114,7 @@ class Importer:
         brought = self._all_of(origin, statement, statement.alias)
         if brought:
             listed = ", ".join(f"`{n}`" for n in brought)
-            self.into.diagnostics.append(Diagnostic("B6108", f"`{origin}` brings {listed}", Severity.NOTICE, statement.span))
+            self.into.diagnostics.append(Diagnostic("B6108", f"`{origin}` imports {listed}", Severity.NOTICE, statement.span))
 
     def _all_of(self, origin: str, statement: ImportTable | ImportAll, alias: Part | None) -> list[str]:
         """All tables of a source, or all public views of a script, under a namespace where there is an alias; their names."""

@@ -31,7 +31,7 @@ def check_time(literal: exp.Cast, text: Token) -> None:
         return
     hint = "write DATE '2024-12-31'" if is_date else "write TIMESTAMP '2024-12-31 23:59:59'"
     kind = "date" if is_date else "time"
-    raise Problem("B1024", f"`{text.text}` is no {kind}", text.start, text.end + 1, hint)
+    raise Problem("B1024", f"`{text.text}` is not a {kind}", text.start, text.end + 1, hint)
 
 
 def _exists(fields: dict[str, str | None]) -> bool:
