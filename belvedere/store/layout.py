@@ -19,6 +19,7 @@ from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.dialects.stored_form import StoredForm
 from belvedere.store.identifiers import identifier, index_name, quoted, stored_name
 from belvedere.store.stored_table import StoredTable
+from belvedere.values.type_names import type_text
 
 ASIDE = "aside"
 """Part of the names of tables that will replace others."""
@@ -143,7 +144,7 @@ class Layout:
             return how.encode(values if values.type == field.type else values.cast(field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, ValueError) as error:
             name = f'column "{field.name}" of "{self.table.name}"'
-            raise fail("B7012", f"a value of {name} cannot be stored as {field.type}", detail=str(error)) from error
+            raise fail("B7012", f"a value of {name} cannot be stored as {type_text(field.type)}", detail=str(error)) from error
 
     def restore(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The inverse of `flatten`: rows in the catalog's types."""

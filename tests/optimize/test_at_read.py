@@ -161,7 +161,7 @@ TABLE = "CREATE TABLE T (k INT, d DOUBLE, a ARRAY<INT>, PRIMARY KEY (k));\n"
         (
             "/*+ at_read */\nV := SELECT d, count(*) AS n FROM T GROUP BY d;",
             "B8024",
-            "which is double",
+            "which is DOUBLE",
         ),
         ("/*+ at_read */\nV := SELECT k FROM T WITH HISTORY;", "B8024", "its history is retained"),
         ("/*+ at_read */\nV := SELECT k FROM T;\nEXPORT V TO print.v;", "B8024", "its changes are exported"),

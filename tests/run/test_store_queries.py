@@ -217,7 +217,7 @@ def test_the_database_and_spark_give_the_same_rows(spark: Any, seed: int) -> Non
 BY_SPARK = (
     ("SELECT upper(s) AS s FROM Keyed WHERE k = 1", "`UPPER(Keyed.s)` cannot be computed at read time"),
     ("SELECT k, row_number() OVER (ORDER BY k DESC) AS n FROM Keyed ORDER BY k LIMIT 2", "window functions"),
-    ("SELECT d, count(*) AS n FROM Log GROUP BY d", "rows are compared by `Log.d`, which is double"),
+    ("SELECT d, count(*) AS n FROM Log GROUP BY d", "rows are compared by `Log.d`, which is DOUBLE"),
     ("SELECT median(k) AS m FROM Log", "MEDIAN"),
 )
 

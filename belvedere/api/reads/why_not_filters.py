@@ -26,6 +26,7 @@ from belvedere.schema import Column
 from belvedere.store.dialects.stored_form import is_text
 from belvedere.store.read.query import LIMIT_MOST, Operator, is_ordered
 from belvedere.syntax.wording import did_you_mean
+from belvedere.values.type_names import type_text
 
 MAX_TESTS = 50
 """Maximum number of comparisons of one question: each operator on the path evaluates all of them."""
@@ -134,5 +135,5 @@ def _value(known: Column, name: str, value: Any) -> Expr:
         raise RequestError(BAD_VALUE, f"`{name}` must not be null", "use `isNull` to find missing values")
     found = constant(typed_value(known, value), known.type)
     if found is None:
-        raise RequestError(BAD_VALUE, f"`{name}`: filters on the type {known.type} are not supported here")
+        raise RequestError(BAD_VALUE, f"`{name}`: filters on the type {type_text(known.type)} are not supported here")
     return found

@@ -22,6 +22,7 @@ from belvedere.schema import Column
 from belvedere.store.dialects.stored_form import is_text
 from belvedere.store.read.query import is_ordered
 from belvedere.syntax.wording import did_you_mean
+from belvedere.values.type_names import type_text
 
 COMPARING = ("eq", "neq", "gt", "gte", "lt", "lte")
 MATCHING = ("like", "ilike")
@@ -145,5 +146,5 @@ def _check_operator(test: Test, column: Column) -> None:
     own = operators_of(column)
     if test.operator not in own:
         known = test.operator in OPERATORS
-        why = f"a column of the type {column.type} has no operator" if known else "the type has no operator"
+        why = f"a column of the type {type_text(column.type)} has no operator" if known else "the type has no operator"
         raise unreadable(test.column, f"{why} `{test.operator}`", f"its operators: {', '.join(own)}")

@@ -34,6 +34,7 @@ from belvedere.sqlpp.spark_text.sql_values import (
     unsortable,
 )
 from belvedere.sqlpp.type_rules import arithmetic_type
+from belvedere.values.type_names import type_text
 
 
 def literal(node: Expr, env: Environment) -> Value:
@@ -58,7 +59,7 @@ def interval(node: Expr, env: Environment) -> Value:
     if pa.types.is_null(amount.type):
         return null(DURATION, amount.missing)
     if not is_number(amount.type):
-        raise Untranslatable(f"an interval of {amount.type}")
+        raise Untranslatable(f"an interval of {type_text(amount.type)}")
     return SqlValue(f"CAST(rint({converted(amount, pa.float64())} * {unit}D) AS BIGINT)", DURATION, amount.missing)
 
 

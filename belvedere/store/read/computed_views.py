@@ -25,6 +25,7 @@ from belvedere.store.read.query import is_ordered
 from belvedere.store.read.shared_sets import Sets
 from belvedere.store.stored_table import StoredTable
 from belvedere.store.system import EPOCH
+from belvedere.values.type_names import type_text
 
 BEYOND = ("B8020", "B7087", "B7088", "B7099")
 """Codes for queries that the database cannot express, or cannot compute with these values; Spark's reads report
@@ -169,6 +170,6 @@ def _unlike(node: Node) -> Iterator[str]:
             yield "rows that tie have no order"
     for c in compared:
         if pa.types.is_floating(c.type) or not is_ordered(c.type):
-            yield f"rows are compared by `{c.name}`, which is {c.type}"
+            yield f"rows are compared by `{c.name}`, which is {type_text(c.type)}"
     if isinstance(node, Window):
         yield "window functions cannot be computed at read time"

@@ -52,6 +52,7 @@ from belvedere.store.read.expressions import print_expression
 from belvedere.store.read.query import BoundValue, Role, Sort
 from belvedere.store.read.shared_sets import Sets
 from belvedere.store.read.typed_sql import CLOCK, NameBindings, TypedSql
+from belvedere.values.type_names import type_text
 
 Bind = Callable[[BoundValue], str]
 Rows = Callable[[str], str]
@@ -101,7 +102,8 @@ class Plans(SelectPrinter):
         if not _same_form(own.type, requested.type):
             raise fail(
                 "B8020",
-                f"`{requested.name}` is {requested.type} in one query and {own.type} in the other, which are stored differently",
+                f"`{requested.name}` is {type_text(requested.type)} in one query and {type_text(own.type)} in the other, "
+                "which are stored differently",
             )
         return f"{identifier(own.name)} AS {identifier(requested.name)}"
 
@@ -125,7 +127,10 @@ class Plans(SelectPrinter):
         """Return an expression's SQL. If a type is expected, the stored form must have that type."""
         typed = print_expression(expr, scope)
         if expected is not None and typed.type is not None and not _same_form(typed.type, expected):
-            raise fail("B8020", f"`{expr.sql('spark')}` is {typed.type} in the store, and {expected} in the query")
+            raise fail(
+                "B8020",
+                f"`{expr.sql('spark')}` is {type_text(typed.type)} in the store, and {type_text(expected)} in the query",
+            )
         if expected is not None and typed.type is None and isinstance(expr, exp.Null):  # else Postgres takes it for a text
             return f"CAST(NULL AS {form(self.dialect, expected).sql.partition(' COLLATE ')[0]})"
         return typed.sql

@@ -24,6 +24,7 @@ from belvedere.schema import Column, Schema
 from belvedere.store.dialects.codec import form
 from belvedere.store.identifiers import SYSTEM, identifier, quoted
 from belvedere.store.read.operators import Plans, beyond_store
+from belvedere.values.type_names import type_text
 
 MARK = f"{SYSTEM}last"
 """The scan of the rows that a step reads: no relation is called so."""
@@ -42,7 +43,7 @@ def recursive_select(plans: Plans, node: Recursion) -> str:
         raise _refused("with UNION ALL")
     for column in node.columns:
         if not plans.is_plain(column.type):
-            raise _refused(f"over `{column.name}`, which is {column.type}")
+            raise _refused(f"over `{column.name}`, which is {type_text(column.type)}")
     names = ",".join(identifier(c.name) for c in node.columns)
     own = zip(map(identifier, node.base.schema.names), node.columns, strict=False)  # a base may keep its key beside
     first = f"SELECT {_cast(plans, own)} FROM {plans.source(node.base)}"
