@@ -176,7 +176,7 @@ MISTAKES: dict[str, tuple[Any, str, str]] = {
     "too large": (lambda: pl.DataFrame({"id": [1], "small": [2**40]}), "B6001", 'is not an INT for column "small"'),
     "a number for a text": (lambda: pa.table({"id": [1], "name": [5]}), "B6001", '5 is not a STRING for column "name"'),
     "seconds for months": (
-        lambda: pa.table({"id": [1], "since": pa.array([5], pa.duration("s"))}), "B6001", "is no interval of months"
+        lambda: pa.table({"id": [1], "since": pa.array([5], pa.duration("s"))}), "B6001", "is not an INTERVAL YEAR TO MONTH"
     ),
     "nanoseconds": (
         lambda: pd.DataFrame({"id": [1], "at": [pd.Timestamp("2024-01-01 00:00:00.000000001")]}), "B6001", 'column "at"'
