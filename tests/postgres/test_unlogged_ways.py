@@ -183,7 +183,7 @@ def test_a_table_that_leaves_its_published_schema_for_a_while(shop: Shop, mirror
         "ALTER TABLE attic.items SET SCHEMA public",
         "INSERT INTO items VALUES (3, 3)",
     )
-    agrees(mirror, shop, "it was in another schema for a while")
+    agrees(mirror, shop, "it was temporarily in another schema")
     shop.run("ALTER TABLE items ADD COLUMN c int", "INSERT INTO items VALUES (4, 4)", "CREATE INDEX ON items (v)")
     agrees(mirror, shop)
     assert sum("read whole" in n for n in mirror.notices) == 1
