@@ -147,7 +147,7 @@ class Files:
         try:
             return remote.fetch(name, offset, length)
         except FileNotFoundError as error:
-            raise damaged(self.folder / name, f"it is not there, nor in {remote.address}", str(error)) from error
+            raise damaged(self.folder / name, f"it does not exist, also not in {remote.address}", str(error)) from error
 
     def _whole(self, place: FileRange) -> pa.Buffer:
         """The bytes of a piece, compared."""
@@ -163,7 +163,7 @@ class Files:
         return content
 
     def _copy(self, place: FileRange) -> pa.Buffer | None:
-        """A piece of a file that lies elsewhere as it was written here; None where it is not there, or is damaged."""
+        """A piece of a file that lies elsewhere as it was written here; None where it does not exist, or is damaged."""
         with contextlib.suppress(BelvedereError):
             content = self._content(place)
             if place in self._compared.get(place.file, ()):
@@ -199,14 +199,14 @@ class Files:
                 with pa.memory_map(str(path)) as mapped:
                     known = mapped.read_buffer()
             except (OSError, pa.ArrowInvalid) as error:
-                raise damaged(path, "it is not there", str(error)) from error
+                raise damaged(path, "it does not exist", str(error)) from error
             if known.size < place.offset + place.length:
-                raise damaged(path, f"it ends at byte {known.size:,} of {place.offset + place.length:,}")
+                raise damaged(path, f"it is truncated at byte {known.size:,} of {place.offset + place.length:,}")
             self._mapped[place.file] = known
         return known.slice(place.offset, place.length)
 
     def _differs(self, place: FileRange) -> BelvedereError:
-        return damaged(self.folder / place.file, f"the bytes from {place.offset:,} on have another checksum")
+        return damaged(self.folder / place.file, f"the bytes from {place.offset:,} on have a wrong checksum")
 
     def copies(self, least: int) -> dict[str, int]:
         """Return the bytes here of each file that lies elsewhere; one that has blocks counts as `least` at least."""
@@ -230,7 +230,7 @@ class Files:
             self.let_go(name)
 
     def missing(self, names: Collection[str]) -> str | None:
-        """One of the files that is not where the state lies; None where all are, or where that cannot be told."""
+        """Return one of the files that is missing at the state's place; None if there is none, or if that is not known."""
         if self.remote is not None:
             there = set(self.remote.names())
             return min(set(names) - there, default=None) if there else None
@@ -269,8 +269,8 @@ def _fits(content: pa.Buffer, place: FileRange) -> bool:
 
 def damaged(path: Path, what: str, detail: str | None = None) -> BelvedereError:
     """The diagnostic for a file of state that cannot be read."""
-    hint = "put the folder back from the backup that the store's is from; else start with an empty store, which reads all input again"
-    return fail("B7061", f"the file of state {path} is damaged or missing: {what}", hint=hint, detail=detail)
+    hint = "restore the folder from the same backup as the store; otherwise start with an empty store, which re-reads all input"
+    return fail("B7061", f"the state file {path} is damaged or missing: {what}", hint=hint, detail=detail)
 
 
 def unwritable(path: Path, error: OSError) -> BelvedereError:
@@ -280,6 +280,6 @@ def unwritable(path: Path, error: OSError) -> BelvedereError:
     hint = (
         "free some space and start again: the store is at its last good epoch"
         if full
-        else "give the folder's rights to this user"
+        else "give this user the right to write to the folder"
     )
     return fail("B7062", what, hint=hint, detail=str(error))

@@ -19,6 +19,9 @@ from belvedere.syntax.splitting import RawStatement, Tokens, read_tokens, split
 from belvedere.syntax.statement_parser import StatementParser
 from belvedere.syntax.statement_tree import Script, Statement
 
+ONCE = ("B3050",)
+"""Codes that are reported once in a script for each message, at the first place."""
+
 
 def parse_script(
     text: str, file: str = "script.sqrl", earlier: Script | None = None, variables: Mapping[str, str] | None = None
@@ -103,8 +106,9 @@ def _diagnostic(problem: Problem, file: str) -> Diagnostic:
 
 
 def _ordered(diagnostics: list[Diagnostic]) -> tuple[Diagnostic, ...]:
-    unique = dict.fromkeys(diagnostics)
-    return tuple(sorted(unique, key=lambda d: d.span.start if d.span else 0))
+    ordered = sorted(dict.fromkeys(diagnostics), key=lambda d: d.span.start if d.span else 0)
+    first = {(d.code, d.message): d for d in reversed(ordered)}
+    return tuple(d for d in ordered if d.code not in ONCE or d is first[d.code, d.message])
 
 
 def _check_brackets(tokens: list[Token]) -> None:

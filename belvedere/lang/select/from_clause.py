@@ -170,7 +170,7 @@ def _combine(frame: Frame, right: Node, sources: Sequence[FromItem], kind: JoinK
         left, right, condition = _sides(frame, left, right, condition, on)
     own, outer = _by_reach(frame, condition)
     if outer and kind is not JoinKind.INNER:
-        raise frame.fail("B3011", "an outer join cannot be linked to the query around", on, "move the condition to WHERE")
+        raise frame.fail("B3011", "a correlated condition is not supported in an outer join", on, "move the condition to WHERE")
     frame.plan = Join(left, right, kind, own)
     return outer
 
@@ -191,7 +191,7 @@ def _condition(frame: Frame, on: exp.Expr) -> Expr:
         expand_within(on, ways_of_query(frame.context, frame.scope))
         on = on if join is None or place is None else join.args[place]
     if contains_aggregate(on):
-        raise frame.fail("B3031", "an aggregate cannot stand in ON", on, "compute it in a subquery of FROM, and join that")
+        raise frame.fail("B3031", "an aggregate is not allowed in ON", on, "compute it in a subquery of FROM, and join that")
     condition = Resolver(frame).resolve(on)
     frame.check_condition(condition, on, "ON")
     return condition
@@ -213,8 +213,10 @@ def _apply_on(frame: Frame, on: exp.Expr | None, kind: JoinKind) -> list[Expr]:
         frame.plan = replace(top, condition=conjunction([*conjuncts(top.condition), *conjuncts(condition)]))
         return []
     if kind is not JoinKind.INNER:
-        hint = "write ON TRUE, and the condition inside the subquery or in an outer query"
-        raise frame.fail("B3022", "a condition on what an outer join unnests or aggregates is not supported", on, hint)
+        hint = "write ON TRUE, and put the condition inside the subquery or into an outer query"
+        raise frame.fail(
+            "B3022", "a condition on an unnested array or an aggregate is not supported in an outer join", on, hint
+        )
     return _filtered(frame, attach_all(frame, condition))
 
 

@@ -90,8 +90,8 @@ class SelectLowering:
                 continue
             hint = "write ORDER BY, which is the order of the endpoint"
             if self.select.args.get("limit") or self.select.args.get("offset"):
-                raise self.context.fail("B3061", f"{key.upper()} BY beside LIMIT takes any rows", clause, hint)
-            self.context.notice("B3061", f"{key.upper()} BY changes nothing: a view has no partitions", clause, hint)
+                raise self.context.fail("B3061", f"LIMIT with {key.upper()} BY returns arbitrary rows", clause, hint)
+            self.context.notice("B3061", f"{key.upper()} BY has no effect: a view has no partitions", clause, hint)
 
     def _from(self) -> None:
         self.correlated += lower_from(self.frame, self.select)
@@ -187,7 +187,7 @@ class SelectLowering:
         if group is None:
             return [], None
         if group.args.get("all") and any(group.args.get(k) for k in ("expressions", "rollup", "cube", "grouping_sets")):
-            raise self.context.fail("B3040", "GROUP BY ALL with keys of its own is not supported", group, "name all keys")
+            raise self.context.fail("B3040", "GROUP BY ALL with further keys is not supported", group, "name all keys")
         if group.args.get("all"):
             exprs = [o.expr for o in self.outputs if not contains_aggregate(o.expr)]
             return [self._key(e, group) for e in dict.fromkeys(exprs)], None
@@ -206,20 +206,22 @@ class SelectLowering:
         if position is not None:
             if any(item.is_star and PLACE not in item.meta for item in self.select.expressions):
                 hint = "name the columns, in the select list or here"
-                raise self.context.fail("B3042", "a number in GROUP BY counts select items, and `*` is many", written, hint)
+                raise self.context.fail(
+                    "B3042", "a number in GROUP BY is not allowed with `*` in the select list", written, hint
+                )
             return self.items.at(position, written).expr.copy()
         return Resolver(self.frame, self.items.earlier_alias).resolve(written)
 
     def _key(self, expr: Expr, written: exp.Expr, others: Iterable[Item] = ()) -> Item:
         expr = expr.unnest()
         if contains_aggregate(expr):
-            raise self.context.fail("B3035", "an aggregate cannot be grouped by", written, "group by it in an outer query")
+            raise self.context.fail("B3035", "GROUP BY cannot contain an aggregate", written, "group by it in an outer query")
         name = expr.name if isinstance(expr, exp.Column) else self.context.names.fresh("group")
         if any(i.name == name for i in (*self.implied, *others)):
             name = self.context.names.fresh("group")
         if expr.find(exp.Window) is not None:
             raise self.context.fail(
-                "B3038", "a window function cannot be grouped by", written, "compute it in a subquery of FROM"
+                "B3038", "GROUP BY cannot contain a window function", written, "compute it in a subquery of FROM"
             )
         if expr.find(SubqueryValue) is not None:
             expr = self._attach_key(expr)
@@ -344,7 +346,7 @@ class SelectLowering:
         for key in self.orders:
             found = next((i for i in items if i.expr == key.expr), None)
             if found is None:
-                message = "with DISTINCT, ORDER BY takes output columns only"
+                message = "with DISTINCT, ORDER BY accepts only output columns"
                 raise self.context.fail("B3045", message, key.written, "select it too")
             orders.append(replace(key.order, expr=column(found.name)))
         return tuple(orders)

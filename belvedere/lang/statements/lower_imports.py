@@ -85,7 +85,7 @@ class Importer:
         if self._source(origin) is None and self._script(origin) is None and self._is_origin(whole):
             if statement.alias is None:
                 advice = f"write `IMPORT {whole}.*`, or `IMPORT {whole} AS name` for `name.View`"
-                raise fail("B1016", f"IMPORT `{whole}` names a script and no view of it", span=statement.span, hint=advice)
+                raise fail("B1016", f"IMPORT `{whole}` names a script, but no view of it", span=statement.span, hint=advice)
             self._all_of(whole, statement, statement.alias)
             return
         name = statement.alias.text if statement.alias is not None else table
@@ -161,7 +161,7 @@ class Importer:
         """Return the prefix of names in a namespace."""
         definitions = self.into.definitions
         if definitions.find(alias.text) is not None:
-            message = f"`{alias.text}` is a table, and cannot be the name of an import's namespace"
+            message = f"`{alias.text}` is a table, so it cannot be the namespace of an import"
             raise fail("B2013", message, span=alias.span, hint="give one of them another name")
         return f"{definitions.namespaces.setdefault(alias.text.casefold(), alias.text)}."
 
@@ -226,7 +226,7 @@ class Importer:
     @property
     def _finder(self) -> TableFinder:
         if self.project is None or self.project.finder is None:
-            raise AssertionError("a project with sources that nobody finds tables in")
+            raise AssertionError("the project has sources, but the compiler got nothing to find their tables")
         return TableQuestions(self.project.finder, self.ask)
 
     def _source(self, name: str) -> Source | None:
@@ -273,8 +273,8 @@ class Importer:
             raise self._dotted(name, statement, at) or self._no_origin(name, at)
         clauses = statement.clauses
         if clauses.watermarks or clauses.late is not None or clauses.keep is not None:
-            message = "WATERMARK, LATE and KEEP belong to the import of a source's table"
-            raise fail("B6107", message, span=statement.span, hint="write them there")
+            message = "WATERMARK, LATE and KEEP are only allowed in the IMPORT of a source's table"
+            raise fail("B6107", message, span=statement.span, hint="write them in that IMPORT")
         return script, self._compiled(script, at)
 
     def _script(self, name: str) -> Path | None:
@@ -299,7 +299,7 @@ class Importer:
         if script in chain:
             circle = " -> ".join(p.name for p in (*chain[chain.index(script) :], script))
             message = f"the scripts import each other in a circle: {circle}"
-            raise fail("B2010", message, span=span, hint="move what both need to a third")
+            raise fail("B2010", message, span=span, hint="move the shared definitions to a third script")
         variables = self.project.variables if self.project is not None else {}
         parsed = parse_script(self._text(script, span), str(script), variables=variables)
         lowering = self.lower(parsed, script, self.project, chain, self.scripts, ask=self.ask)
@@ -318,7 +318,7 @@ class Importer:
             return str(self.ask(lambda: read(script)))
         except (OSError, UnicodeDecodeError) as error:
             why = "its bytes are not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or str(error)
-            hint = "save it as UTF-8, and let the user who compiles read it"
+            hint = "save it as UTF-8, and give this user the right to read it"
             raise fail("B2014", f"script `{script.name}` cannot be read: {why}", span=span, hint=hint) from error
 
     def _take(self, other: Definitions, requested: list[NamedRelation], script: Path, names: dict[str, str]) -> None:
