@@ -23,10 +23,10 @@ from belvedere.functions.spark_types import quote
 from belvedere.schema import KEY, UID, WEIGHT
 
 LOOKED_AT = 1_000
-"""So many rows are Python values at once."""
+"""Maximum number of rows held as Python values at once."""
 MIN_BYTES = 4_096
 PYTHON = 16
-"""What is looked at as Python values takes about so many times the memory."""
+"""Factor for the memory of rows held as Python values."""
 
 
 def ingest_bag(table: Input, rows: Rows, work: Work) -> Rows:

@@ -1,7 +1,7 @@
-"""How large relations are, about, and which operators were recomputed whole for it.
+"""Approximate sizes of relations, and the operators that were recomputed as a whole because of them.
 
-In: numbers of changed rows, a way to count a stored relation. Out: whether most of a relation changed. Counts are remembered from epoch to
-epoch: a table is only counted anew where that could change the answer.
+In: numbers of changed rows, a function that counts a stored relation. Out: whether most of a relation changed. Counts
+are cached between epochs: a table is only recounted if that could change the answer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 MIN_CHANGED_ROWS = 1_000
-"""So few changed rows are never most of anything that is worth the thought."""
+"""Minimum number of changed rows for a whole recomputation to be considered."""
 SHARE = 3
 
 
@@ -24,7 +24,7 @@ class Costs:
     whole: list[str] = field(default_factory=list)
 
     def has_rows(self, relation: str, least: int, count: Callable[[str], int]) -> bool:
-        """Whether a relation has so many rows; one that had them once is not counted again."""
+        """Return whether a relation has at least `least` rows; one that had them once is not recounted."""
         if relation not in self.rows or self.rows[relation] < least:
             self.rows[relation] = count(relation)
         return self.rows[relation] >= least

@@ -1,6 +1,6 @@
-"""What the engine asks of Spark: few calls, so that all rules can be read, and most be tested, without it.
+"""The engine's interface to Spark: few calls, so that all rules can be read, and most be tested, without it.
 
-In: nothing. Out: the protocol that `belvedere.spark.compute` fulfils.
+In: nothing. Out: the protocol that `belvedere.spark.compute` implements.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Compute(Protocol):
 
     @property
     def memory(self) -> Memory:
-        """What this process may hold of an epoch's rows."""
+        """Return the memory of this process for an epoch's rows."""
 
     @property
     def small(self) -> int:
-        """Up to so many rows are handled by one task, and in this process."""
+        """Return the maximum number of rows that one task, and this process, handles."""
 
     def view_name(self, name: str) -> str:
         """A temporary view's full name."""

@@ -1,4 +1,4 @@
-"""What the engine asks of those who bring changes to sinks."""
+"""The engine's interface to deliveries of changes to sinks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from belvedere.store.stage_memory import Memories
 
 
 class Deliveries(Protocol):
-    """What goes on to sinks: `belvedere.connectors.exporting.exports.Exports`."""
+    """Deliveries to sinks: `belvedere.connectors.exporting.exports.Exports`."""
 
     def deliver(self, epoch: int, memories: Memories) -> None:
         """Send what was committed and not delivered yet."""

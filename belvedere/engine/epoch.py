@@ -67,7 +67,7 @@ from belvedere.time.event_time import Clocks, bounds_by_input, pass_time
 from belvedere.values.instants import microseconds
 
 SLOW_EPOCH_SECONDS = 10.0
-"""Seconds after which an epoch is so long that it is told, but for the first one."""
+"""Seconds after which a slow epoch is logged. The first epoch has its own limit."""
 STATE = "state"
 """In the epoch row's `extra`: where the manifest of the state lies."""
 
@@ -285,7 +285,9 @@ class Engine:
         return count_rows(self.last.row_counts, served, self.tables.fresh.union(self.tables.copied), transaction)
 
     def _measure(self, context: EpochContext, seconds: Mapping[str, float], clock: datetime) -> Measured:
-        """What is known with this epoch; one that fills relations anew says nothing of those that follow."""
+        """Return the measurements including this epoch; an epoch that fills relations is not representative of later
+        ones.
+        """
         if context.fresh:
             return self.meter.known
         changed = {n: r.num_rows for n, r in context.deltas.items() if self.pipeline.relations[n].stored}
@@ -443,5 +445,5 @@ class Engine:
 def _roll_back(transaction: Transaction) -> None:
     try:
         transaction.rollback()
-    except Exception:  # the first error is the one to tell; a broken connection has undone everything by itself
+    except Exception:  # the first error is the one to report; a broken connection has rolled everything back by itself
         return

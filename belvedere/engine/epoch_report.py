@@ -1,4 +1,4 @@
-"""What an epoch did, for those who run it,."""
+"""Report of an epoch, for its callers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from belvedere.engine.errors.failed_stages import Failed
 
 @dataclass(frozen=True)
 class EpochReport:
-    """What an epoch did: rows taken in per input, rows changed per relation, seconds per stage."""
+    """Report of an epoch: rows accepted per input, rows changed per relation, seconds per stage."""
 
     epoch: int
     clock: datetime

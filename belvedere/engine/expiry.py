@@ -42,7 +42,9 @@ def final_below(pipeline: Pipeline, inputs: Known, earlier: Callable[[int], Know
 
 
 def final_results_below(pipeline: Pipeline, inputs: Known) -> Final:
-    """Output -> column -> bound: rows of it below the bound stand as they are, though not all that they were made of is there."""
+    """Return output -> column -> bound: rows of the output below the bound are final, even if not all of their input
+    rows still exist.
+    """
     losing = [
         s for s in pipeline.stages if any(pipeline.relations[n].final for n in (s.output, *(i.relation for i in s.slots)))
     ]
@@ -120,7 +122,7 @@ def _now(pipeline: Pipeline, inputs: Known, earlier: Callable[[int], Known] | No
 
 
 def _needs(pipeline: Pipeline, made: Stage, now: BoundsNow) -> Iterator[Bounds]:
-    """What each use of the rows that a stage makes asks of a row that leaves; nothing at all where no stage looks them up."""
+    """Yield the conditions of each use of a stage's rows for letting a row leave; nothing if no stage looks them up."""
     output = pipeline.relations[made.output]
     if not output.append_only:
         yield made.writes_from(now.relations[made.output], output)

@@ -102,7 +102,10 @@ def _stamped(given: pa.Table | Rows, table: Input, first_uid: int, work: Work, t
 
 
 def stamp_frame(frame: SparkFrame, table: Input, first_uid: int, clock: datetime) -> SparkFrame:
-    """The same as `stamp` of rows that stay in Spark. Nobody counts them before, so that their numbers grow with the partitions."""
+    """Do the same as `stamp` for rows that stay in Spark.
+
+    They are not counted before, so their numbers increase with the partitions.
+    """
     now = f"timestamp_micros({microseconds(clock)}L)"
     made = {UID: f"monotonically_increasing_id() + {first_uid}L", INGEST_TIME: now, ROWTIME: now, WEIGHT: "1L"}
     items = []
@@ -157,7 +160,7 @@ def ingest(table: Input, arrived: StampedRows, work: Work) -> Rows:
 def _changes(table: Input, stamped: Rows, count: int, work: Work) -> Rows:
     """Stamped rows with their keys and hashes, as far as their readers need these."""
     if not work.output.stored and count > work.compute.small:
-        return stamped  # nobody looks these rows up: they need neither key nor hash
+        return stamped  # no stage looks these rows up: they need neither key nor hash
     # many changes are aggregated before any of their groups is looked up: they need no hash of a group
     paths = [p for p in work.output.paths if p.stored or count <= work.compute.small]
     if table.append_only and stamped.is_collected and is_identified(work.output, paths):

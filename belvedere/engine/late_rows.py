@@ -1,8 +1,8 @@
-"""Judge what an epoch takes in by the bounds of its inputs, where nobody has done so at the intake.
+"""Late rows: checks of an epoch's input against the bounds of its inputs, if the intake has not checked it.
 
-In: arrivals of inputs, the clocks. Out: the arrivals that are used, those of `LATE(T)` beside them, and the clocks after them. Many
-rows of an input that keeps late ones stay in Spark: only their greatest times are asked for. All others are judged batch by batch;
-many late ones go to a file of their own.
+In: arrivals of inputs, the clocks. Out: the arrivals that are used, those of `LATE(T)` with them, and the clocks after
+them. Large inputs that keep late rows stay in Spark: only their greatest times are read. All others are checked batch
+by batch; many late rows go to a separate file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _ProducerRows:
 
 
 class Judged(NamedTuple):
-    """What is used of the arrivals by input id, the clocks after it, and when the rows arrived, where their source says so."""
+    """Used arrivals by input id, the clocks after them, and the times of arrival, if their source has them."""
 
     used: dict[str, pa.Table | Rows | SparkFrame]
     clocks: Clocks
@@ -62,10 +62,10 @@ def judge(
     producers: Mapping[str, Sequence[tuple[int, str]]] | None = None,
     times: Mapping[str, ArrivalTimes] | None = None,
 ) -> Judged:
-    """The arrivals without late rows, with `LATE(T)` for those, and the clocks that follow.
+    """Return the arrivals without late rows, with `LATE(T)` for those, and the resulting clocks.
 
-    `marks` are bounds among the rows of inputs: each counts for the rows behind it. `producers` sent so many rows each, in order. `times`
-    are those of the rows' arrivals.
+    `marks` are bounds among the rows of inputs: each applies to the rows after it. `producers` are pairs of a number of
+    rows and their producer, in order. `times` are those of the rows' arrivals.
     """
     now = microseconds(clock)
     used: dict[str, pa.Table | Rows | SparkFrame] = {}
@@ -108,7 +108,7 @@ class _Judging:
         self.late_times: list[tuple[int, int]] = []
 
     def admitted(self, parts: Iterable[_ProducerRows]) -> Iterator[pa.Table]:
-        """What is used of each part; behind each there may be a bound."""
+        """Yield the used rows of each part; a bound may follow each."""
         for given in parts:
             at = self.now if given.clock is None else given.clock
             part = with_arrival(self.table, given.rows, at)
@@ -136,7 +136,7 @@ def _by_clock(parts: Iterable[_ProducerRows], times: ArrivalTimes) -> Iterator[_
 
 
 def _cut(parts: Iterable[_ProducerRows], runs: Iterable[tuple[int, _Value]]) -> Iterator[tuple[_ProducerRows, _Value | None]]:
-    """The parts, cut where the value changes that so many rows have, with it."""
+    """Yield the parts, split where the value of the runs changes, with that value."""
     coming = iter(runs)
     left, value = 0, None
     for part in parts:

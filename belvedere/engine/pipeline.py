@@ -42,7 +42,7 @@ class Pipeline:
 
     @cached_property
     def stage_depths(self) -> dict[str, int]:
-        """By relation, how many stages stand one on the other below it, at most: those of one level do not wait for each other."""
+        """Return by relation the maximum number of stages below it: those of one level do not wait for each other."""
         found: dict[str, int] = {}
         for stage in self.stages:
             found[stage.output] = 1 + max((found.get(s.relation, 0) for s in stage.slots), default=0)

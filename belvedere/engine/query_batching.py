@@ -33,7 +33,7 @@ class Task:
     """How long it ran, with its share of the queries that ran together."""
     thread: greenlet | None = field(default=None, repr=False)
     question: Any = None
-    """What it waits for."""
+    """Query that it waits for."""
 
     def go_on(self, resume: Callable[[], Any]) -> None:
         """Run it until it ends or asks."""

@@ -50,7 +50,7 @@ class Relation:
     serves: str = ""
     """The one plan that the state is good for, as text, where rows leave that another plan would need (WINDOWS)."""
     leaves: str = ""
-    """What takes its rows out, in words, where that is neither a bound on its own columns nor its own stage."""
+    """Cause that removes its rows, in words, if that is neither a bound on its own columns nor its own stage."""
     internal: tuple[str, ...] = ()
     """Columns for the engine alone: a row in which only these differ has not changed for anybody."""
     spans: tuple[tuple[str, str], ...] = ()

@@ -25,9 +25,10 @@ from belvedere.store.stage_memory import StageMemory
 
 @dataclass(frozen=True)
 class BoundsNow:
-    """The bounds of every relation's columns, in microseconds; `inputs` are those of the inputs, never final ones too.
+    """Bounds of every relation's columns, in microseconds; `inputs` are those of the inputs, including columns that are
+    never final.
 
-    `earlier` gives the same as it was some microseconds ago: rows that a delay has yet to emit stay for so long.
+    `earlier` returns the bounds some microseconds ago: rows that a delay has not emitted yet stay for that time.
     """
 
     relations: Mapping[str, Bounds]
@@ -68,7 +69,7 @@ class Stage:
     is_input: ClassVar[bool] = False
     """Whether the epoch itself gives it rows: those that arrived."""
     emits_changes: ClassVar[bool] = False
-    """Whether its rows tell what changed in its slot's relation: of a relation that is computed anew they tell what differs."""
+    """Whether its rows report changes of its slot's relation: after a recomputation they report the differences."""
     defers: ClassVar[bool] = False
     """Whether it can leave its change to be computed within the query of its one reader, so that the output needs no rows of its own."""
     reads_once: ClassVar[bool] = False
@@ -76,7 +77,7 @@ class Stage:
     reads_keys: ClassVar[bool] = True
     """Whether it reads the `_key` of its slots' changes."""
     rebuilds: ClassVar[bool] = True
-    """Whether its output can be computed anew from stored rows, whenever they came."""
+    """Whether its output can be recomputed from stored rows, whatever their arrival times."""
     by_cost: ClassVar[bool] = False
     """Whether it computes all rows in epochs in which most of its input changes."""
 
@@ -104,7 +105,7 @@ class Stage:
 
     @property
     def definition(self) -> tuple[str, ...]:
-        """What the output is, as text: stored rows are good for as long as it stays the same."""
+        """Return the definition of the output, as text: stored rows are valid as long as it stays the same."""
         return (print_plan(self.plan),)
 
     def columns_read(self, slot: Slot) -> frozenset[str] | None:
@@ -123,7 +124,7 @@ class Stage:
     # --- running
 
     memory: ClassVar[type[StageMemory]] = StageMemory
-    """What it remembers from epoch to epoch beside its rows."""
+    """Memory between epochs, in addition to its rows."""
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
         """The Spark SQL that `run` chooses from, by name. Made once."""
@@ -150,11 +151,13 @@ class Stage:
         return {}
 
     def final_states(self, relations: Mapping[str, Bounds]) -> Mapping[str, Bounds]:
-        """Of its own relations beside the output, bounds of their columns below which rows are final."""
+        """Return the bounds below which rows are final, by column, for its own relations besides the output."""
         return {}
 
     def final_results(self, own: Bounds) -> dict[str, int]:
-        """Columns of the output and bounds: rows below stand, though not all that they were made of is there any more."""
+        """Return columns of the output and bounds: rows below are final, even if not all of their input rows still
+        exist.
+        """
         return {}
 
     # --- explaining
@@ -168,7 +171,9 @@ class Stage:
         return self.reason
 
     def frees(self, relation: Relation) -> str | None:
-        """What takes rows out of the output, or out of a relation beside it, by itself; None where nothing does."""
+        """Return the cause that removes rows from the output, or from a relation beside it, by itself; None if there is
+        none.
+        """
         return None
 
     def holds(self, relation: Relation) -> str:

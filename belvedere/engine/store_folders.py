@@ -50,7 +50,7 @@ def open_state(
 
 
 def state_document(id_: str, folder: Path, remote: Remote | None) -> str:
-    """What a store notes of its state."""
+    """Return the store's record of its state."""
     return json.dumps({"id": id_, "folder": str(folder), **({"address": remote.address} if remote else {})})
 
 
@@ -124,7 +124,7 @@ def others_of(folder: Path) -> tuple[str, ...]:
 
 
 def beside(url: str) -> Path:
-    """Where the states of a store's place lie if nobody says it: beside the store's file; for a server in the temporary folder."""
+    """Return the default folder of a store's states: beside the store's file; for a server in the temporary folder."""
     file = file_of(url)
     if file is not None:
         return file.with_suffix(STATE_ENDING)

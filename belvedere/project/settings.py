@@ -62,9 +62,11 @@ ON_ERROR = ("stop", "null", "quarantine")
 
 @dataclass(frozen=True)
 class Source:
-    """A `[sources.name]`: where imports read. `path` is absolute. `options` may hold secrets, so it is never shown.
+    """A `[sources.name]`: the origin of imports. `path` is absolute. `options` may contain secrets, so it is never
+    shown.
 
-    `tables` are the `[sources.name.tables.T]`: `columns` (name -> SQL type) and `primary_key`, where rows do not tell them.
+    `tables` are the `[sources.name.tables.T]`: `columns` (name -> SQL type) and `primary_key`, if they are not inferred
+    from rows.
     """
 
     name: str
@@ -76,10 +78,11 @@ class Source:
     stored: Mapping[str, pa.Schema] = field(default_factory=dict)
     """The columns of tables as the store knows them: they were found in rows when it began."""
     new_columns: str = "ignore"
-    """What becomes of a column that later files have: `ignore`, `add` (with the next start), or `reject` the rows that have it."""
+    """Action for a new column in later files: `ignore`, `add` (at the next start), or `reject` the rows that have it.
+    """
 
     def declared(self, table: str) -> Mapping[str, Any]:
-        """What `[sources.name.tables.T]` says of a table, whatever its case; nothing where there is no such section."""
+        """Return the section `[sources.name.tables.T]` of a table, whatever its case; empty if there is none."""
         return next((d for n, d in self.tables.items() if n.casefold() == table.casefold()), {})
 
 
@@ -111,9 +114,9 @@ def read_file(path: Path) -> str:
 
 @dataclass(frozen=True)
 class ProjectSettings:
-    """What `belvedere.toml` says; an empty project where there is no file. `on_error` is `quarantine`, `null` or `stop`.
+    """Settings of `belvedere.toml`; an empty project if there is no file. `on_error` is `quarantine`, `null` or `stop`.
 
-    Where the file does not say it, it is empty: a run takes `quarantine`, a Workbench and `belvedere test` take `stop`.
+    If the file does not set it, it is empty: a run then uses `quarantine`, a Workbench and `belvedere test` use `stop`.
     """
 
     directory: Path
@@ -128,7 +131,7 @@ class ProjectSettings:
     sinks: Mapping[str, Sink] = field(default_factory=dict)
     spark: Mapping[str, str] = field(default_factory=dict)
     driver_memory: int = DRIVER_MEMORY_MB << 20
-    """So many bytes of an epoch's rows the driver's process holds at most."""
+    """Maximum bytes of an epoch's rows that the driver's process holds."""
     state: Path | str | None = None
     retain: str = "1 minute"
     ahead: str = "1 day"
@@ -145,17 +148,17 @@ class ProjectSettings:
     api: Mapping[str, Any] = field(default_factory=dict, repr=False)
     roles: Mapping[str, RoleSettings] = field(default_factory=dict)
     optimize: Mapping[str, Any] = field(default_factory=dict)
-    """What is expected of requests: `latency`, `rate`."""
+    """Expected load of requests: `latency`, `rate`."""
     module: Path | None = None
     """The Python module of the project's own functions."""
     module_place: Span | None = None
     functions: Mapping[str, OwnFunction] = field(default_factory=dict, compare=False, repr=False)
-    """Those that it declares, once it was read (`belvedere.compiler`), by folded name."""
+    """Functions of its module, once it was imported (`belvedere.compiler`), by folded name."""
     diagnostics: tuple[Diagnostic, ...] = ()
     finder: TableFinder | None = field(default=None, compare=False, repr=False)
-    """Who knows the tables of its sources."""
+    """Finder of its sources' tables."""
     read_script: Callable[[Path], str] = field(default=read_file, compare=False, repr=False)
-    """Who knows the texts of the scripts that others import: an editor's may not be saved."""
+    """Function that reads imported scripts: an editor's may not be saved."""
 
     def source(self, name: str) -> Source | None:
         """The source of that name, whatever its case."""
@@ -175,7 +178,7 @@ class KnownConnectors:
     """The connectors that a project file may name."""
 
     keys: Mapping[str, ConnectorKeys] = field(default_factory=dict)
-    """What Belvedere's own take."""
+    """Keys of Belvedere's own connectors."""
     others: Callable[[], tuple[str, ...]] = tuple
     """Finds those of other packages, which check their keys themselves: asked where a name is none of Belvedere's own."""
 
@@ -316,7 +319,10 @@ class _ProjectReader(ApiReader):
     def options(
         self, table: Mapping[str, Any], section: str, keys: tuple[str, ...] | None, inner: tuple[str, ...] | None = None
     ) -> dict[str, Any]:
-        """What is for the connector alone. `keys` and those of `options` are checked where the connector is ours."""
+        """Return the options for the connector.
+
+        `keys` and those of `options` are checked if the connector is Belvedere's own.
+        """
         options = self.table(table, "options")
         if keys is not None:
             self.known(_without_dotted(table, keys), keys, section)
@@ -347,7 +353,7 @@ class _ProjectReader(ApiReader):
 
 
 def _without_dotted(table: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    """What is to be checked: of some connectors keys with a dot are their client's."""
+    """Return the part to check: for some connectors keys with a dot belong to their client."""
     return {k: v for k, v in table.items() if "." not in k or DOTTED not in keys}
 
 

@@ -39,7 +39,9 @@ THREADS = 4
 def analyze(
     spark: SparkSession, catalog: Catalog, pipeline: Pipeline, fresh: Collection[str] | None = None
 ) -> list[Diagnostic]:
-    """What Spark says against the stages' queries, once a view; of the stages of the `fresh` relations alone, where these are given."""
+    """Return Spark's errors for the stages' queries, one per view; only for the stages of the `fresh` relations, if
+    given.
+    """
     stages = [s for s in pipeline.stages if (fresh is None or s.output in fresh) and not isinstance(s.plan, Scan)]
     register_functions(spark, catalog.functions)
     asking = _Asking(spark)
@@ -81,7 +83,7 @@ class _Asking:
         self._spark.catalog.dropTempView(self._clock)
 
     def about(self, stage: Stage, output: Relation, span: Span | None) -> Diagnostic | None:
-        """What is wrong with a stage: the operator and the expression that are to blame, or its keys."""
+        """Return the error of a stage: the operator and the expression at fault, or its keys."""
         parts = list(_queries(stage.plan))
         columns = ", ".join(quote(c.name) for c in output.schema)
         made = parts[0].schema.names == output.schema.names
@@ -163,7 +165,9 @@ def _empty(columns: tuple[Column, ...]) -> Values:
 
 
 def _within(expr: Expr, span: Span) -> Span:
-    """Where an expression was written; the view's statement for what a rewrite made up, and for what stands in another one."""
+    """Return the position of an expression; the view's statement for expressions of rewrites, and for expressions of
+    other statements.
+    """
     found: Expr | None = expr
     while found is not None and "start" not in found.meta:
         found = found.parent

@@ -168,7 +168,7 @@ class BatchAnswers:
         self._compute.close()
 
     def _at(self, epochs: int, now: datetime) -> None:
-        """What views and answers hold of another moment counts no more."""
+        """Forget cached views and answers of another moment."""
         if self._moment != (epochs, now):
             self._compute.sweep()
             self._moment = epochs, now

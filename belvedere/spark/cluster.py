@@ -32,9 +32,9 @@ HINT = 'write "spark://host:7077", "yarn", "k8s://https://host:port", "local[4]"
 REACH_SECONDS = 5.0
 STABLE_SECONDS = 1.0
 MODULES = ("numpy", "pyarrow", "pandas", "sqlglot", "belvedere")
-"""What Python functions import on executors; the package itself is sent to them."""
+"""Modules that Python functions import on executors; the package itself is sent to them."""
 Found = tuple[str, str | None, bool]
-"""What a task finds: its machine, what its Python lacks, whether it sees the scratch folder."""
+"""Findings of a task: its machine, the packages its Python lacks, whether it sees the scratch folder."""
 
 
 def master_of(settings: Mapping[str, str]) -> str | None:
@@ -164,7 +164,7 @@ def _has_executors(spark: SparkSession, seconds: float, stopped: Callable[[], bo
 
 
 def _look(probe: str, modules: tuple[str, ...], version: tuple[int, ...]) -> Callable[[Iterable[int]], Iterator[Found]]:
-    """What each task does; a function in a function goes to executors as it is, which may lack this module."""
+    """Return the function of each task; a nested function is sent to executors by value, which may lack this module."""
 
     def look(_: Iterable[int]) -> Iterator[Found]:
         import importlib  # executors may lack this module

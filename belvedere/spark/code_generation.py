@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 FEW = 2_000
-"""Up to so many rows of each input a query is interpreted: joins of so many make a million pairs at most, which take a second."""
+"""Maximum number of rows of each input for which a query is interpreted: joins of such inputs make at most a million
+pairs, which take a second.
+"""
 SOME = 10
-"""So many times a query over few rows is interpreted: what runs on and on is worth its classes."""
+"""Number of interpreted runs of a query over few rows, before it is worth compiling."""
 MAX_TEXTS = 2_000
-"""Of more queries than these it is not counted how often each ran."""
+"""Maximum number of queries whose runs are counted."""
 COMPILED: Mapping[str, str] = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 INTERPRETED: Mapping[str, str] = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 

@@ -40,7 +40,7 @@ class QueriedViews(Protocol):
 
 
 def describe_failing_row(prepared: PreparedStage, views: QueriedViews) -> str | None:
-    """The row as text, with the name of the relation that it came from; None where it cannot be told."""
+    """Return the row as text, with the name of its relation; None if it is not known."""
     sql = _from_changes(prepared, views.last_query)
     try:
         for relation, name in _views(prepared, views, sql):

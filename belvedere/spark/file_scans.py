@@ -25,7 +25,7 @@ from belvedere.values.time_range import has_times
 
 T = pa.types
 UNREAD = "FAILED_READ_FILE"
-"""What Spark calls a file that it cannot read."""
+"""Spark's error class for a file that it cannot read."""
 
 
 def scan_of(spark: SparkSession, files: Sequence[SourceFile], columns: Sequence[Column]) -> DataFrame | None:

@@ -1,6 +1,7 @@
-"""What Spark says of its functions: parameters and a first paragraph, read from the installed package's source.
+"""Parameters and descriptions of Spark's functions, read from the installed package's source.
 
-In: a function's name. Out: its parameters and what it does, or None. Nothing is imported: the module of functions takes half a second.
+In: a function's name. Out: its parameters and description, or None. Nothing is imported: importing the module of
+functions takes half a second.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _source() -> str:
 
 @cache
 def function_text(name: str) -> FunctionText | None:
-    """What Spark says of a function."""
+    """Return Spark's description of a function."""
     found = re.search(_DEFINED.format(name=re.escape(name.lower())), _source(), re.MULTILINE | re.DOTALL)
     if found is None:
         return None

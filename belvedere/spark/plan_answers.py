@@ -22,7 +22,7 @@ from belvedere.spark.session import SparkSession
 
 
 def by_spark(session: Callable[[], SparkSession], catalog: Catalog) -> BySpark:
-    """What computes plans; the session is asked for when the first one is."""
+    """Return the function that computes plans; the session is requested with the first plan."""
 
     def answer(plans: Sequence[Node], rows: Mapping[str, pa.Table | Rows], now: datetime) -> list[pa.Table]:
         scans = {n.relation: n for p in plans for n in p.walk() if isinstance(n, Scan)}

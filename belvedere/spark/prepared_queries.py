@@ -1,8 +1,8 @@
-"""Queries over few rows, planned once: what Spark does before it runs a query takes longer than few rows do.
+"""Prepared queries over few rows: Spark's planning takes longer than the execution.
 
-In: views of few rows, query texts. Out: the rows of each query. A view is a file that is written anew in each epoch, so a query that Spark
-has planned can be run again over what the files hold then. Only a plan that reads its files each time that it runs is kept: one
-with an exchange, a subquery or a broadcast holds on to what these gave at first.
+In: views of few rows, query texts. Out: the rows of each query. A view is a file that each epoch rewrites, so a planned
+query can run again over the new contents. Only plans that read their files at each run are kept: an exchange, a
+subquery or a broadcast keeps its first result.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from belvedere.spark.type_encoding import packed
 LENGTH = 4 << 20
 """Bytes that Spark takes each file to have: it reads the row groups whose middle lies before."""
 MAX_BYTES = LENGTH // 2
-"""Up to so many bytes of rows are one row group of which this is sure."""
+"""Maximum number of bytes of rows that are certainly one row group."""
 PLANS = 500
-"""So many plans are remembered."""
+"""Maximum number of cached plans."""
 BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 HOLDING = ("Exchange", "Subquery", "InMemoryTableScan")
 """Operators that keep what they read first."""
@@ -124,7 +124,7 @@ class StandingViews:
             self._forget(above)
 
     def holds(self, names: Collection[str]) -> bool:
-        """Whether all these views stand, with rows of this epoch."""
+        """Return whether all these views exist, with rows of this epoch."""
         return all(map(self._holds, names))
 
     def _holds(self, name: str) -> bool:

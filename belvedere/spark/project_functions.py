@@ -41,11 +41,11 @@ def checked(made: OwnFunction) -> Callable[..., pa.Array]:
     call, shown, result, file = made.call, signature(made, type_text), made.result, made.file
     names, types = [n for n, _ in made.parameters], [t for _, t in made.parameters]
 
-    def run(*given: pa.Array) -> pa.Array:  # the type hints tell Spark what it is
+    def run(*given: pa.Array) -> pa.Array:  # the type hints define its type for Spark
         columns = [c if c.type == t else c.cast(t) for c, t in zip(given, types, strict=True)]
         try:
             found = call(*columns)  # type: ignore[misc]
-        except Exception as error:  # whatever the project's code raises is told
+        except Exception as error:  # report any exception of the project's code
             at = failing_row(call, columns)
             row = (
                 "" if at is None else "; at " + ", ".join(f"{n} = {_text(c[at])}" for n, c in zip(names, columns, strict=True))
@@ -58,7 +58,7 @@ def checked(made: OwnFunction) -> Callable[..., pa.Array]:
 
 
 def fitting(found: Any, rows: int, result: pa.DataType, shown: str) -> pa.Array:
-    """What a function returned, if it is an array of the declared type with a value for each row."""
+    """Return a function's result if it is an array of the declared type with a value for each row."""
     if isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()
     if not isinstance(found, pa.Array):

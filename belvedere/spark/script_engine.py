@@ -36,10 +36,10 @@ def open_engine(
     copies: int = COPIES,
     again: Collection[str] = frozenset(),
 ) -> Engine:
-    """`driver_memory`: so many bytes of an epoch's rows are held by this process at most.
+    """Return the engine. `driver_memory`: the maximum bytes of an epoch's rows in this process.
 
-    `state` is the folder of the operators' state or its address; its files stay `retain` seconds once they are not needed,
-    and of an address `copies` bytes are copied here. The rows of inputs in `again` can be read from their sources once more.
+    `state` is the folder of the operators' state or its address; its files stay `retain` seconds after their last use,
+    and of an address `copies` bytes are cached here. The rows of inputs in `again` can be re-read from their sources.
     """
     register_functions(spark, catalog.functions)
     prefix = f"belvedere_{os.getpid()}_{next(_ENGINES)}"

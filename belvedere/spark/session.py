@@ -64,7 +64,7 @@ def make_session(master: str, settings: Mapping[str, str]) -> SparkSession:
     java = {n: f"{SETTINGS[n]} {settings[n]} {IN_UTC}" for n in (DRIVER_OPTIONS, EXECUTOR_OPTIONS) if n in settings}
     for name, value in {**SETTINGS, "spark.sql.warehouse.dir": warehouse, **settings, **java}.items():
         builder = builder.config(name, value)
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # failures are told as diagnostics
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # failures are reported as diagnostics
     with without_incubator_warning():
         session: SparkSession = builder.getOrCreate()
     return session

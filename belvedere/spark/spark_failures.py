@@ -53,12 +53,12 @@ PATTERN = "[INVALID_PARAMETER_VALUE.PATTERN]"
 PASSING = ("MEMORY", "FAILED_READ", "FILE", "CANCEL", "ABORTED", "TASK_WRITE", "CONNECT", "INTERNAL")
 """Parts of names of failures that may not come again."""
 OVERFLOW = re.compile(r"^OverflowError: (.*)$", re.M)
-"""What the kernels of WINDOW BY raise."""
+"""Error of the kernels of WINDOW BY."""
 OWN = re.compile(r"OwnFunctionError: (.*)$", re.M)
 OWN_HINT = "correct the function, or check its arguments first; stored rows are unchanged"
 WINDOW_HINTS = {"ARITHMETIC_OVERFLOW": "whole numbers have 64 bits: compute with TO_DOUBLE(value), or as DECIMAL"}
 ADVICE = re.compile(r"\s*(?:Use `try_\w+` to [^.]*\.|If necessary set [^.]*(?:\.[^. ]+)* to [^.]* to bypass this error\.)")
-"""What Spark says to do: the hint says it for Belvedere, which no setting of Spark makes wrong."""
+"""Advice in Spark's messages: the hint replaces it, because Spark's settings do not apply to Belvedere."""
 ROOT = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)+([A-Z]\w*Exception)(?:: (.*))?$", re.M)
 
 
@@ -131,7 +131,7 @@ def _diagnose(error: Exception, prepared: PreparedStage, catalog: Catalog, views
 
 
 def _named(text: str, kind: str) -> tuple[str, str, str | None]:
-    """What happened, in short and in Spark's words, and what to do where rows are to blame."""
+    """Return the error, in short and in Spark's words, and a hint if rows are the cause."""
     found = CONDITION.search(text)
     worker = OVERFLOW.search(text)
     own = OWN.search(text)

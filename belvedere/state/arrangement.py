@@ -121,7 +121,9 @@ class Arrangement:
         yield from self._rows(self._counted(1, found))
 
     def place(self, by: str, key: int, column: str, value: int, count: int, after: bool) -> int | None:
-        """The number in `column` of the row `count` rows before (`after`: behind) all with `value`; None where there are not so many."""
+        """Return the number in `column` of the row `count` rows before (`after`: after) all with `value`; None if there
+        are fewer rows.
+        """
         near = [NONE]
         for run in self._between(by, key, key):
             positions, values = self._span(run, by, key, column)
@@ -235,7 +237,9 @@ class Arrangement:
             begin += len(positions)
 
     def overwrite(self, by: str | None, keys: Keys, batches: Iterable[pa.RecordBatch]) -> None:
-        """Make the rows of `batches` the only ones whose `by` is among `keys` (all for None); what differs nobody asks."""
+        """Replace the rows whose `by` is among `keys` (all for None) by those of `batches`, without computing the
+        differences.
+        """
         for run, positions in self._find(by, keys):
             self._kill(run, positions)
         self.append(batches)
@@ -291,7 +295,7 @@ def _least_living(run: Run, column: str) -> int | None:
 
 
 def _nearest(run: Run, positions: Positions, values: Numbers, edge: int, count: int, after: bool) -> Numbers:
-    """The `count` numbers of living rows nearest to an edge, on one side of it; fewer where there are not so many."""
+    """Return the `count` numbers of live rows nearest to an edge, on one side of it; fewer if there are fewer rows."""
     width = count
     while True:
         part = slice(edge, edge + width) if after else slice(max(0, edge - width), edge)

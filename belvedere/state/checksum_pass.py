@@ -1,8 +1,8 @@
-"""All checksums of a state compared while it is used already: damage of what nobody reads is told, too.
+"""Check of all checksums of a state while it is in use: it also finds damage in pieces that are not read.
 
-In: the files, the pieces that the manifest named at the start. Out: the error of the first piece that differs. For a moment it goes as fast
-as it can, so that a small state is checked before its first epoch is committed; then it leaves most of the time to the epochs. The order is
-another one at each start, so that short runs over a large state check all of it in time.
+In: the files, the pieces in the manifest at the start. Out: the error of the first piece that differs. At first it runs
+at full speed, so that a small state is checked before its first epoch is committed; then it leaves most of the time to
+the epochs. The order differs at each start, so that short runs over a large state eventually check all of it.
 """
 
 from __future__ import annotations

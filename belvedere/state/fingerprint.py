@@ -18,7 +18,7 @@ class Fingerprint:
     definition: str = ""
     """The definition fingerprint: of what makes the rows."""
     paths: str = ""
-    """Of the access paths by which they are found."""
+    """Fingerprint of their access paths."""
     final: str = ""
     """The columns whose bounds make rows leave that still count, with commas; empty where none does."""
 
@@ -37,4 +37,4 @@ class Fingerprint:
 
 
 UNKNOWN = Fingerprint()
-"""Of rows that are compared with nothing."""
+"""Fingerprint of rows that are never compared."""

@@ -67,7 +67,9 @@ def numbers(values: pa.Array) -> Numbers:
 
 
 def distinct(values: Numbers) -> Numbers:
-    """The numbers, sorted, each once: `np.unique` gathers so many in a hash table, which takes fifty times as long as to sort them."""
+    """Return the distinct numbers, sorted: `np.unique` uses a hash table for large inputs, which takes fifty times as
+    long as sorting.
+    """
     ordered = np.sort(values)
     first = np.ones(len(ordered), np.bool_)
     first[1:] = ordered[1:] != ordered[:-1]

@@ -98,7 +98,7 @@ class Remote:
             return _repeated(read)
 
     def names(self) -> list[str]:
-        """The names of the files that are there; none where that cannot be told."""
+        """Return the names of the existing files; empty if they are not known."""
         with contextlib.suppress(OSError, pa.ArrowException):
             system, base = self._place
             return [f.base_name for f in system.get_file_info(fs.FileSelector(base, allow_not_found=True))]

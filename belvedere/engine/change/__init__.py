@@ -1,1 +1,1 @@
-"""What becomes of a store when its script or its sources have changed."""
+"""Effect of changed scripts and sources on a store."""

@@ -1,8 +1,9 @@
-"""What becomes of stored relations, with what is kept for views in quarantine and what the script lets go on.
+"""Plan for stored relations, including the records of views in quarantine and resumed views.
 
-In: the pipeline, what is stored, the failed stages that the last epoch's row knows. Out: a `TablePlan`, and the failed stages as they are
-in this script. A corrected view whose rows so far cannot be had goes on from the rows of its former definition where the script says so
-(`/*+ resume */`), with what it has missed. One that no epoch has filled has missed everything: it needs no such word.
+In: the pipeline, the stored relations, the failed stages in the last epoch's row. Out: a `TablePlan`, and the failed
+stages as stages of this script. A corrected view whose earlier rows are not available continues from the rows of its
+former definition if the script asks for it (`/*+ resume */`), with the changes it missed. A view that no epoch has
+filled has missed everything, and needs no such hint.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from belvedere.store.protocol import Store
 
 @dataclass(frozen=True)
 class Planned:
-    """What becomes of relations; `failed` stages are those of this script."""
+    """Plan for relations; `failed` stages are those of this script."""
 
     tables: TablePlan
     failed: tuple[Failed, ...] = ()
@@ -71,7 +72,7 @@ def planned(
     while is_whole and (more := _resumable(isolation, stored, tables) - resumed):
         resumed |= more
         tables = compare(held=held, waiting=waiting, resumed=resumed)
-    if resumed & tables.fresh:  # what they read is computed anew: all of it would count once more
+    if resumed & tables.fresh:  # their inputs are recomputed: all rows would count twice
         tables = compare(held=held, waiting=waiting)
     return Planned(tables, failed)
 
@@ -98,7 +99,9 @@ def _filled_otherwise(isolation: Isolation, stored: StoredRelations) -> frozense
 
 
 def _resumable(isolation: Isolation, stored: StoredRelations, tables: TablePlan) -> frozenset[str]:
-    """What cannot be computed anew, and goes on as the script says: it has rows with the same columns and keys."""
+    """Return the relations that cannot be recomputed, and are resumed by a hint: their rows have the same columns and
+    keys.
+    """
     pipeline = isolation.pipeline
     said = [s.output for s in pipeline.stages if s.owner in _said(isolation.catalog)]
     behind = frozenset[str]().union(*map(isolation.downstream, said))

@@ -24,7 +24,7 @@ from belvedere.time.event_time import Clocks
 def complete_inputs(
     catalog: Catalog, pipeline: Pipeline, last: EpochRow, count: Callable[[str], int], ids: Collection[str]
 ) -> frozenset[str]:
-    """Of these inputs those with KEEP of which no row has left yet; `count` gives the rows of a table."""
+    """Return the inputs with KEEP of which no row has left yet; `count` returns the rows of a table."""
     used = Clocks.of_document(last.bounds).counts
     kept = (i for i in ids if i in catalog.inputs and catalog.inputs[i].append_only and pipeline.relations[i].keep is not None)
     known = last.extra.get(DEFINITIONS, {})

@@ -1,8 +1,8 @@
-"""Events of relations that a changed script computes anew: what was told is not told again, only what differs.
+"""Events of relations that a changed script recomputes: sent events are not sent again, only the differences.
 
-In: the pipeline, what is stored, the relations that tell of changes. Out: those that go on, and the rows of which they told. The difference
-is made where views heal (`belvedere.engine.errors.healing`). Where the corrected view fails in its first epoch, the rows that were told are
-kept beside the state until it is filled.
+In: the pipeline, the stored relations, the relations that emit changes. Out: those that continue, and the rows that
+their events described. The difference is computed where views recover (`belvedere.engine.errors.healing`). If the
+corrected view fails in its first epoch, these rows are kept beside the state until it is filled.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ from belvedere.state.state import State
 from belvedere.store.protocol import Transaction
 
 DOCUMENT = "telling"
-"""In the epoch row's `extra`: of relations that are still to be filled, by name, those that then tell what differs from former rows."""
+"""Key in the epoch row's `extra`: relations that are still to be filled, by name, with the relations that then emit the
+differences from former rows.
+"""
 SUFFIX = "~former"
 
 
 def continued_tellers(pipeline: Pipeline, now: StoredRelations, tellers: frozenset[str]) -> frozenset[str]:
-    """Return those of `tellers` that go on: what they tell has the same columns, of rows that have the same key, and are stored."""
+    """Return those of `tellers` that continue: their events have the same columns, for rows with the same key, and are
+    stored.
+    """
     kept: Mapping[str, list[str]] = now.last.extra.get(DOCUMENT, {}) if now.last is not None else {}
     stored = {t.name: t.schema for t in now.tables if t.name in now.filled_tables or t.name in kept}
     read = {s.relation for stage in pipeline.stages for s in stage.slots}
@@ -52,19 +56,19 @@ def _types(schema: Schema) -> list[tuple[str, pa.DataType]]:
 
 
 def former_results(plan: TablePlan, pipeline: Pipeline, transaction: Transaction, compute: Compute) -> dict[str, Rows]:
-    """The rows, before anything changes, of relations that are computed anew and of whose changes somebody goes on to tell."""
+    """Return the former rows of relations that are recomputed and whose changes are still emitted."""
     reported = {s.relation for stage in pipeline.stages if stage.output in plan.continued for s in stage.slots}
     return {n: compute.keep(transaction.lookup(n)) for n in reported & plan.fresh}
 
 
 @dataclass
 class ReportedRows:
-    """The rows of which was told, of relations that a corrected script has changed and that no epoch could fill yet."""
+    """Rows that events described, of relations that a corrected script has changed and that no epoch could fill yet."""
 
     state: State
     compute: Compute
     tellers: dict[str, frozenset[str]] = field(default_factory=dict)
-    """By the relation's name those that go on to tell of it."""
+    """Relations that continue to emit a relation's changes, by its name."""
     _next: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def open(self, document: Mapping[str, Collection[str]], unfilled: Collection[str]) -> None:
@@ -78,7 +82,7 @@ class ReportedRows:
         return {n: self.compute.keep(self._reader(n)) for n in self.tellers}
 
     def keep(self, found: Mapping[str, Rows], tellers: Mapping[str, frozenset[str]]) -> None:
-        """In an epoch: keep the rows of relations that it could not fill; `tellers` go on to tell of them once they are."""
+        """Keep the rows of relations that an epoch could not fill; `tellers` emit their changes once they are filled."""
         self._next = {n: tellers[n] for n in found}
         for name in found.keys() - self.tellers.keys():
             schema = found[name].schema
@@ -86,7 +90,7 @@ class ReportedRows:
             self.state.arrangements[name + SUFFIX].append(found[name].batches(schema.names))
 
     def document(self) -> dict[str, list[str]]:
-        """What the epoch's row says of them."""
+        """Return the document for the epoch's row."""
         return {n: sorted(tellers) for n, tellers in self._next.items()}
 
     def committed(self) -> None:

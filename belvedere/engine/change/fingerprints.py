@@ -30,7 +30,7 @@ def definition_fingerprints(pipeline: Pipeline, as_if: Mapping[str, Schema] | No
     """
     found: dict[str, str] = {}
     bases: dict[str, str] = {}
-    """Of inputs: what they are, without their columns."""
+    """Definitions of inputs, without their columns."""
     for stage, relation in _as_if(pipeline, as_if or {}):
         if stage.is_input:
             narrow = replace(stage, plan=Scan(stage.output, Schema(())))

@@ -1,7 +1,7 @@
-"""Refuse a changed script where rows that it needs are gone, and say what to do without losing more.
+"""Rejection of a changed script whose needed rows are gone, with a remedy that loses nothing more.
 
-In: the catalog, its pipeline, what is rebuilt. Out: nothing, or a diagnostic. Files can be read again; what clients pushed is in the store
-alone, so an empty store is advised only where nobody pushes.
+In: the catalog, its pipeline, the rebuilt relations. Out: nothing, or a diagnostic. Files can be re-read; pushed rows
+are only in the store, so a new store is only suggested for scripts without pushes.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ def lost_rows(
     again: Container[str] = frozenset(),
     held: Container[str] = frozenset(),
 ) -> Iterator[tuple[str, BelvedereError]]:
-    """By id of a view: B7030 where a stage is computed anew (`fresh`, not `restored`) from rows that were not kept: an answer in part.
+    """Yield by id of a view: B7030 if a stage is recomputed (`fresh`, not `restored`) from rows that were not kept,
+    which would give a partial answer.
 
-    By id of an input: B7031 where a pushed input that the store knows (`known`) has changed, which is the cause then. Rows of inputs in
-    `again` are read from their sources once more; what the stages of `held` outputs have missed was kept.
+    By id of an input: B7031 if a pushed input that the store knows (`known`) has changed, which is then the cause. Rows
+    of inputs in `again` are re-read from their sources; the changes that the stages of `held` outputs missed were kept.
     """
     for stage, relation in not_retained(pipeline, fresh, restored):
         if relation in again or stage.output in held:
@@ -53,7 +54,7 @@ def lost_rows(
 
 
 def not_retained(pipeline: Pipeline, fresh: frozenset[str], restored: frozenset[str]) -> Iterator[tuple[Stage, str]]:
-    """The stages that are computed anew, each with the relations that it reads of which not all rows are stored."""
+    """Yield the recomputed stages, each with the input relations whose rows are not all stored."""
     computed = fresh & {s.output for s in pipeline.stages if not s.is_input}
     for stage in pipeline.stages:
         for slot in stage.slots:

@@ -19,7 +19,7 @@ from belvedere.schema import Schema
 
 @dataclass(frozen=True)
 class SchemaEvolution:
-    """What became of changed inputs: those that have `evolved`, with their columns before, `misfits` with the reason."""
+    """Result for changed inputs: those that have `evolved`, with their former columns, and `misfits` with the reason."""
 
     evolved: Mapping[str, Schema]
     misfits: Mapping[str, str]

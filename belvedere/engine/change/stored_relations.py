@@ -1,6 +1,6 @@
-"""What a store and its state hold, before a script is compared with it.
+"""Contents of a store and its state, before they are compared with a script.
 
-In: a store, its tables, its state. Out: the last epoch's row, and what each stored relation is: its fingerprint and its columns.
+In: a store, its tables, its state. Out: the last epoch's row, and the fingerprint and columns of each stored relation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ UNFILLED = "unfilled"
 
 @dataclass(frozen=True)
 class StoredRelations:
-    """What is stored now: the last epoch's row, the tables, the fingerprints and columns of the arrangements, the name of the dialect."""
+    """Stored relations: the last epoch's row, the tables, the fingerprints and columns of the arrangements, the name of
+    the dialect.
+    """
 
     last: EpochRow | None
     tables: tuple[StoredTable, ...]
@@ -61,7 +63,7 @@ def filled_tables(last: EpochRow | None, tables: Iterable[StoredTable]) -> Mappi
 
 
 def stored_now(store: Store | Reader, tables: Iterable[StoredTable], state: State | None) -> StoredRelations:
-    """What a store and its state hold now."""
+    """Return the contents of a store and its state."""
     arranged = {} if state is None else {n: a for n, (a, _) in state.manifest.relations.items()}
     in_state, schemas = {n: a.fingerprint for n, a in arranged.items()}, {n: a.schema for n, a in arranged.items()}
     return StoredRelations(store.last_epoch(), tuple(tables), in_state, store.dialect, schemas)

@@ -1,9 +1,9 @@
-"""What becomes of stored relations when a script has changed: as it was, copied, rebuilt, or dropped.
+"""Comparison of stored relations with a changed script: kept, copied, rebuilt, or dropped.
 
-In: the pipeline, what the store's tables and its state hold. Out: a `TablePlan`. A relation is known by fingerprints: of its definition
-(its plan and all that feeds it) and of its access paths. Same definition: its rows stay, and are copied where they are to lie, or to be
-found, in another way. Another definition: rebuilt from its inputs. All of it happens in the first epoch, so that readers see the old views
-until the new ones are filled.
+In: the pipeline, the tables of the store and its state. Out: a `TablePlan`. A relation is identified by fingerprints:
+of its definition (its plan and all its inputs) and of its access paths. Same definition: its rows are kept, and copied
+if their place or their indexes change. Another definition: rebuilt from its inputs. All of it happens in the first
+epoch, so that readers see the old views until the new ones are filled.
 """
 
 from __future__ import annotations
@@ -58,10 +58,12 @@ def compare_tables(
     waiting: Collection[str] = frozenset(),
     resumed: frozenset[str] = frozenset(),
 ) -> TablePlan:
-    """What becomes of each relation. It does not look whether the rows for it are there; `readable` inputs can be read again.
+    """Return the plan for each relation. It does not check whether the needed rows exist; `readable` inputs can be
+    re-read.
 
-    All rows so far of `held` inputs are in their own tables. Of `waiting` relations in quarantine it was kept what they have missed since
-    they were fresh: nothing is rebuilt for them. `resumed` relations have changed and go on with the rows that they have.
+    All earlier rows of `held` inputs are in their own tables. For `waiting` relations in quarantine the changes missed
+    since they were fresh were kept: nothing is rebuilt for them. `resumed` relations have changed and continue with
+    their rows.
     """
     fingerprints = definition_fingerprints(pipeline)
     served, looked_up = served_relations(pipeline), looked_up_relations(pipeline)
@@ -124,7 +126,7 @@ def compare_tables(
 def _outdated_queries(
     known: Iterable[StoredTable], computed: Mapping[str, StoredTable], outdated: tuple[str, ...]
 ) -> tuple[tuple[str, ...], frozenset[str]]:
-    """What is dropped, views of the database before the tables that they read, and which of these views are to be made."""
+    """Return the dropped tables, views of the database before the tables that they read, and the views to create."""
     queries = {t.name: t for t in known if t.query}
     same = {n for n, t in queries.items() if computed.get(n) == t}
     tables = tuple(n for n in outdated if n not in queries)
@@ -157,10 +159,11 @@ def reads_rows(stage: Stage, slot: Slot, relations: Mapping[str, Relation]) -> b
 def with_forgotten(
     pipeline: Pipeline, fresh: frozenset[str], forgetful: frozenset[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """What is rebuilt needs all rows of its inputs: state that has none, or has let some go, is rebuilt too, and all that it feeds.
+    """Add the relations that lack rows for a rebuild: state that is missing, or has dropped rows, is rebuilt too, with
+    everything that it feeds.
 
-    `forgetful` are the relations of the store that let rows go; under a changed script they may be needed for longer. The second set is
-    what is rebuilt of the state of its own stage, which stays as it is.
+    `forgetful` are the relations of the store that drop rows; a changed script may need these for longer. The second
+    set are the relations rebuilt from the state of their own stage, which is unchanged.
     """
     found, restored = set(fresh), set[str]()
     while True:
@@ -228,7 +231,7 @@ def make_tables(
 
 
 def shown_views(catalog: Catalog, pipeline: Pipeline, tables: Mapping[str, StoredTable]) -> list[ShownView]:
-    """What other tools read: the public relations of the script that have an endpoint, by their names."""
+    """Return the views for other tools: the public relations of the script that have an endpoint, by their names."""
     relations = {**{i: i for i in pipeline.at_read}, **pipeline.served}
     known: list[Input | View] = [*catalog.inputs.values(), *catalog.views.values()]
     shown = [k for k in known if k.id in catalog.public - catalog.unlisted and k.id in relations and k.schema.visible]

@@ -1,6 +1,6 @@
-"""What becomes of stored relations in the first epoch of a script.
+"""Plan for stored relations in the first epoch of a script.
 
-In: nothing. Out: a `TablePlan`, which `table_diff` makes and the engine carries out.
+In: nothing. Out: a `TablePlan`, which `table_diff` creates and the engine executes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TablePlan:
     computed: Mapping[str, StoredTable] = field(default_factory=dict)
     """Views of the database: relations without rows, which are computed when they are read."""
     unmade: frozenset[str] = frozenset()
-    """Those of them that the first epoch makes."""
+    """Relations among them that the first epoch creates."""
     restored: frozenset[str] = frozenset()
     evolved: Mapping[str, Schema] = field(default_factory=dict)
     """The inputs whose columns have only grown, with those of before: copied too."""
@@ -38,16 +38,16 @@ class TablePlan:
     refilled: frozenset[str] = frozenset()
     """The inputs that are stored from now on: their rows so far are read again, and put in without a change for anybody."""
     changed: frozenset[str] = frozenset()
-    """Of the fresh ones those that are new or have changed themselves; others are rebuilt for these."""
+    """Fresh relations that are new or have changed themselves; others are rebuilt because of these."""
     again: frozenset[str] = frozenset()
     """All inputs whose rows so far are read again: those, and what fresh relations need of inputs that are not stored."""
     held: frozenset[str] = frozenset()
-    """Of `again` the inputs with KEEP of which no row has left yet: their rows so far are in their own tables."""
+    """Inputs of `again` with KEEP of which no row has left yet: their rows so far are in their own tables."""
     continued: frozenset[str] = frozenset()
-    """Relations that tell of changes of relations that have changed: their rows stay, and they tell what differs."""
+    """Relations that emit changes of changed relations: their rows are kept, and they emit the differences."""
     resent: frozenset[str] = frozenset()
-    """Those that cannot: all rows of what they tell of are told again."""
+    """Relations that cannot: they emit all rows again."""
     resumed: frozenset[str] = frozenset()
     """Relations of corrected views that go on from the rows of their former definition, as the script says."""
     waiting: frozenset[str] = frozenset()
-    """Of the fresh ones those in quarantine for which all that they have missed is kept."""
+    """Fresh relations in quarantine whose missed changes are all kept."""

@@ -1,1 +1,1 @@
-"""What the row of an epoch says beside its number: each a document, made by the epoch and read by whoever comes next."""
+"""Documents in the row of an epoch: each is written by the epoch and read by later ones."""

@@ -1,4 +1,4 @@
-"""What an epoch that was committed leaves to the next one."""
+"""State that a committed epoch passes to the next one."""
 
 from __future__ import annotations
 

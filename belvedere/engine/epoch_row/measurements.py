@@ -1,7 +1,8 @@
-"""What epochs have measured of each relation, and the API of its requests, as means of the last hundred epochs or so.
+"""Measurements of each relation by epochs, and of its requests by the API, as means of about the last hundred epochs.
 
-In: the figures of an epoch, what the API has counted, the document of the epoch before. Out: the document that the epoch's row keeps, and
-its values for people and the optimizer. Rows and bytes are not here: the store and its state know them (`belvedere explain --state`).
+In: the figures of an epoch, the API's counts, the document of the previous epoch. Out: the document that the epoch's
+row keeps, and its values for people and the optimizer. Rows and bytes are not here: the store and its state have them
+(`belvedere explain --state`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 DOCUMENT = "measured"
 EPOCHS = 100
-"""About so many epochs count."""
+"""Approximate number of epochs in a mean."""
 Requests = Mapping[str, tuple[float, float]]
 """By relation or query template: how many requests read it, and how many seconds they took."""
 
@@ -70,7 +71,7 @@ class Measured:
         )
 
     def only(self, relations: Collection[str], endpoints: Collection[str]) -> Measured:
-        """Of these relations and endpoints alone: others have gone."""
+        """Return the measurements of only these relations and endpoints: others were dropped."""
         changed, seconds = ({n: v for n, v in d.items() if n in relations} for d in (self.changed, self.seconds))
         return Measured(self.epochs, self.pause, changed, seconds, {n: v for n, v in self.requests.items() if n in endpoints})
 
@@ -92,7 +93,7 @@ class Measured:
 
 
 class Meter:
-    """Measures the epochs of one start. `requests` tells what the API has counted since its own start."""
+    """Meter of the epochs of one start. `requests` returns the API's counts since its own start."""
 
     def __init__(self, known: Measured):
         self.known = known
@@ -101,7 +102,7 @@ class Meter:
         self._next: tuple[Measured, datetime, Requests] | None = None
 
     def measure(self, changed: Mapping[str, int], seconds: Mapping[str, float], clock: datetime) -> Measured:
-        """What will be known when this epoch is committed."""
+        """Return the measurements after this epoch is committed."""
         requests = self.requests()
         if self._last is None:  # the time before is that of another start
             found = self.known.after(changed, seconds, None)

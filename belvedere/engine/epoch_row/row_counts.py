@@ -1,7 +1,7 @@
-"""How many rows each served relation has after an epoch, without counting them: so many more or less than after the epoch before.
+"""Numbers of rows of each served relation after an epoch, from the previous numbers and the changes, without counting.
 
-In: the counts of the epoch before and the epoch's transaction, which knows what it has put in and taken out. Out: the counts, which the
-epoch's row keeps for `/metrics`, `/status` and notebooks. A relation that is new, or was filled anew, is counted once.
+In: the counts of the previous epoch and the epoch's transaction, which knows its inserts and deletes. Out: the counts,
+which the epoch's row keeps for `/metrics`, `/status` and notebooks. A new or refilled relation is counted once.
 """
 
 from __future__ import annotations

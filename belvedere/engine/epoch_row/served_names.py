@@ -1,6 +1,6 @@
-"""What the API serves beside relations: query templates and fields that lead to related rows, by their names.
+"""Names that the API serves besides relations: query templates and fields with related rows.
 
-In: a catalog. Out: a list for the epoch's row, by which the plan of a later start says what clients will miss.
+In: a catalog. Out: a list for the epoch's row, by which the plan of a later start finds what clients will miss.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What each epoch took of the sources that can be read again: enough to make the same rows once more, with the same numbers.
+"""Ranges of re-readable sources that each epoch read: enough to create the same rows again, with the same numbers.
 
-In: spans of an epoch, and the rows that were made of them. Out: a stored table that is appended to in the epoch's own transaction,
-and from it the epochs of an input again: as Arrow, of which objects are made while they are used, since there is a row for each epoch so
-far. No view reads it.
+In: ranges of an epoch, and the rows created from them. Out: a stored table that the epoch's own transaction appends to,
+and the epochs of an input from it: as Arrow, converted to objects on use, because there is a row for each epoch so far.
+No view reads it.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ SPANS = StoredTable(
 SINCE = "~since"
 """Among the clocks of a span: the least one at which its rows may have arrived."""
 OBJECTS = 1_000
-"""So many rows at a time become objects."""
+"""Number of rows converted to objects at a time."""
 
 
 @dataclass(frozen=True)
 class SourceSpan:
-    """What an epoch takes of one input's source: from an offset to another (None: rejected rows that were tried again)."""
+    """Range of one input's source in an epoch: from an offset to another (None: retried rejected rows)."""
 
     input: str
     begin: Mapping[str, Any]
@@ -103,7 +103,7 @@ def record_spans(
 
 @dataclass(frozen=True)
 class PastSpans:
-    """What epochs have taken of one input, without a gap, the earliest first."""
+    """Ranges of one input in all epochs, without a gap, the earliest first."""
 
     rows: pa.Table
     """The columns of `SPANS`, ascending by epoch; `begin_offset` is the `end_offset` before it, and is not held."""
@@ -130,7 +130,7 @@ class PastSpans:
         return int(pc.sum(self.rows["used"]).as_py() or 0)
 
     def after(self, epoch: int) -> PastSpans:
-        """Those of later epochs."""
+        """Return the ranges of later epochs."""
         known = int(pc.sum(pc.less_equal(self.rows["epoch"], epoch)).as_py() or 0)
         ends = self.rows["end_offset"].slice(0, known).drop_null()
         return PastSpans(self.rows.slice(known), ends[-1].as_py() if len(ends) else self.begin)

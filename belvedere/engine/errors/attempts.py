@@ -27,11 +27,11 @@ from belvedere.values.instants import microseconds
 CLOCK_PAUSE_MICROSECONDS = 60_000_000
 """Microseconds of the epochs' clock between two attempts to heal what time alone may heal."""
 PAUSE_FACTOR = 10.0
-"""After an attempt that failed, so many times its seconds pass before the next one."""
+"""Pause after a failed attempt, as a multiple of its seconds."""
 
 
 class RowsTouched(Exception):
-    """Rows that stages in quarantine read have gone in this epoch: it is begun anew, to heal them."""
+    """Raised if rows that stages in quarantine read were deleted in this epoch: the epoch restarts to let them recover."""
 
     def __init__(self, stages: frozenset[str]):
         super().__init__(stages)
@@ -54,7 +54,7 @@ class Attempt:
 
     @property
     def left(self) -> tuple[Failed, ...]:
-        """What is in quarantine then."""
+        """Return the stages in quarantine afterwards."""
         return tuple(f for f in self.failed if f.stage not in self.healed)
 
 
@@ -70,7 +70,7 @@ class Quarantine:
     clocks: Clocks = field(default_factory=Clocks)
     """The inputs' clocks after the last epoch."""
     _waiting: set[str] = field(default_factory=set)
-    """Those to be tried again, as soon as the pause after the last attempt is over."""
+    """Stages to retry as soon as the pause after the last attempt is over."""
     _next: dict[str, float] = field(default_factory=dict)
     _clocks: dict[str, int] = field(default_factory=dict)
     """The epochs' clock at the last attempt of each."""
@@ -122,7 +122,7 @@ class Quarantine:
             return self._attempt(attempt.failed, attempt.healing | error.stages, attempt.tried | error.stages)
         stage = error.output
         inside = frozenset[str]().union(*(self.isolation.downstream(s) for s in attempt.healing))
-        if stage in attempt.cordon.fresh - inside:  # it was well as it stood: only to heal another one it is computed anew
+        if stage in attempt.cordon.fresh - inside:  # it was correct as it was: it is recomputed only to let another one recover
             return self._attempt(attempt.failed, frozenset(), attempt.tried | attempt.healing)
         if not self.isolation.is_allowed(stage):
             raise error
@@ -183,9 +183,10 @@ class Quarantine:
     def note_missed(
         self, attempt: Attempt, context: EpochContext, explaining: Callable[[str], AbstractContextManager[None]]
     ) -> Attempt:
-        """Keep the changes that stages in quarantine miss in this epoch; what cannot be kept is said of those that miss it.
+        """Keep the changes that stages in quarantine miss in this epoch; a stage whose changes cannot be kept is
+        marked.
 
-        `explaining` tells errors of a relation's stage as those of its view.
+        `explaining` attributes errors of a relation's stage to its view.
         """
         isolation = self.isolation
         again = {f.stage for f in attempt.left if isolation.outside(f.stage) & context.whole.keys()}
@@ -206,7 +207,9 @@ class Quarantine:
         return replace(attempt, failed=failed)
 
     def committed(self, attempt: Attempt, clock: datetime, seconds: float, clocks: Clocks) -> None:
-        """An epoch was committed by this attempt, after so many seconds of all attempts at it; it left the inputs' clocks so."""
+        """Record that this attempt committed an epoch, after `seconds` of all attempts; `clocks` are the inputs' clocks
+        after it.
+        """
         self.failed, self.clocks = attempt.left, clocks
         self.missed.only(self.isolation.missing(attempt.left))
         stages = {f.stage for f in self.failed}

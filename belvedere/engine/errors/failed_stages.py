@@ -1,6 +1,6 @@
-"""What an epoch's row says of stages that have failed, and of the relations that are in quarantine by them.
+"""Failed stages in an epoch's row, and the relations that are in quarantine because of them.
 
-In: the row's `extra`. Out: the failed stages, the relations with their last good epochs. Here nothing is decided.
+In: the row's `extra`. Out: the failed stages, the relations with their last good epochs. It makes no decisions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Failed:
     hint: str | None = None
     good: Mapping[str, int | None] = field(default_factory=dict)
     resumes: bool = False
-    """Whether it goes on with what it has missed, where the rows to compute it anew are not kept."""
+    """Whether it continues with the changes it missed, if the rows to recompute it are not kept."""
     before: Mapping[str, Any] = field(default_factory=dict)
     """The inputs' clocks before that epoch, as their document, of one that resumes."""
     lost: str = ""

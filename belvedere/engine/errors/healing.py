@@ -1,7 +1,8 @@
-"""Heal stages in quarantine, within an epoch's transaction.
+"""Recovery of stages in quarantine, within an epoch's transaction.
 
-In: what an attempt tries again. Out: what its stages see of the epoch. A stage in quarantine is computed again from what is stored; who is
-told of its changes is told what differs. Where the rows for that are not kept, it takes in what it has missed as the changes of one epoch.
+In: the stages that an attempt retries. Out: the epoch as its stages see it. A stage in quarantine is recomputed from
+stored rows; event, export and history stages are not refilled but receive the difference. If these rows are not kept,
+it processes its missed changes as the changes of one epoch.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def _is_in(schema: pa.Schema, field: pa.Field) -> bool:
 
 
 class Healing:
-    """The relations that one attempt computes anew, in the epoch's transaction."""
+    """Relations that one attempt recomputes, in the epoch's transaction."""
 
     def __init__(
         self,
@@ -44,9 +45,10 @@ class Healing:
         former: Mapping[str, Rows] = NOTHING,
         continued: Collection[str] = frozenset(),
     ):
-        """Clears them, and holds the old rows of those whose changes somebody is told; `empty` ones have none.
+        """Clear the relations, and keep the old rows of those whose changes are emitted; `empty` ones have none.
 
-        `former` rows are those of relations that a changed script computes anew, and of which `continued` ones go on to tell.
+        `former` rows are those of relations that a changed script recomputes, whose changes `continued` relations still
+        emit.
         """
         self._former, self._continued = former, continued
         self._compute, self._fresh, self._resumed = compute, cordon.fresh, cordon.resumed
@@ -61,7 +63,9 @@ class Healing:
                 storage.clear(name)
 
     def seen_by(self, stage: Stage, context: EpochContext) -> EpochContext:
-        """What a stage sees of the epoch: one that resumes what it has missed, one that tells of changes what differs, not all rows."""
+        """Return the epoch as a stage sees it: a resuming stage sees its missed changes, a stage that emits changes
+        sees the difference instead of all rows.
+        """
         if stage.output in self._resumed:
             context = self._resuming(stage, context)
         read = {s.relation for s in stage.slots}

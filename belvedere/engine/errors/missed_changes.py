@@ -34,7 +34,7 @@ _NUMBERS = itertools.count()
 
 @dataclass
 class Missed:
-    """What stages of one engine have missed, by the relation that it is a change of."""
+    """Changes that stages of one engine have missed, by their relation."""
 
     state: State
     compute: Compute
@@ -89,7 +89,7 @@ class Missed:
         return Rows(_consolidated(merged.table).select(requested.names))
 
     def only(self, requested: Collection[str]) -> None:
-        """After an epoch was committed: let go of what nobody misses any more."""
+        """Drop the changes that no stage misses any more, after an epoch was committed."""
         for name in self.names - set(requested):
             self._drop(name)
 

@@ -1,8 +1,8 @@
-"""Quarantine: a stage that fails stands still with all that reads it, at its last good epoch, while the other stages go on.
+"""Quarantine: a failed stage and all its readers stay at their last good epoch, while the other stages continue.
 
-In: the pipeline, the stages that have failed. Out: which relations an epoch does not touch, and what heals them: those whose rows are
-stored are computed anew, the others resume with the changes that they have missed. Who tries when, and what is written, is the engine's
-affair; here nothing is run.
+In: the pipeline, the failed stages. Out: the relations that an epoch does not touch, and the way to recover: stages
+whose rows are stored are recomputed, the others resume with the changes they missed. The engine decides when to retry,
+and what to write; nothing is executed here.
 """
 
 from __future__ import annotations
@@ -37,9 +37,11 @@ class StageFailure(BelvedereError):
 
 @dataclass(frozen=True)
 class Cordon:
-    """What one attempt at an epoch leaves alone (`blocked`), and what it computes anew (`fresh`; `restored` of it from own states).
+    """Relations that one attempt at an epoch does not touch (`blocked`), and those it recomputes (`fresh`; `restored`
+    ones from their own states).
 
-    `resumed` relations take in what they have missed: each with the epoch since which it has, and the inputs' clocks before that.
+    `resumed` relations process their missed changes: each with the first missed epoch, and the inputs' clocks before
+    it.
     """
 
     blocked: frozenset[str] = frozenset()
@@ -50,7 +52,7 @@ class Cordon:
 
 @dataclass(frozen=True)
 class Isolation:
-    """How the stages of one pipeline are told apart: by what reads what."""
+    """Isolation of the stages of one pipeline, by their inputs."""
 
     catalog: Catalog
     pipeline: Pipeline
@@ -92,7 +94,9 @@ class Isolation:
         )
 
     def rebuilt(self, requested: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
-        """What is computed anew to have these relations anew: those that tell of changes are told what differs instead."""
+        """Return the relations to recompute for these relations; those that emit changes receive the differences
+        instead.
+        """
         if not requested:
             return frozenset(), frozenset()
         tellers = frozenset(s.output for s in self.pipeline.stages if emits_changes(s))
@@ -130,7 +134,7 @@ class Isolation:
         return all(said.get(i) is OnError.QUARANTINE for i in (shown if is_private and shown else [owner]))
 
     def why_not(self, stage: str) -> str | None:
-        """Why the stage cannot be computed anew, so that it has to resume with what it has missed; None where it can be."""
+        """Return why the stage cannot be recomputed, so that it has to resume with its missed changes; None if it can."""
         made = {s.output: s for s in self.pipeline.stages}
         if emits_changes(made[stage]):
             return "it continues after its last event"
@@ -150,7 +154,9 @@ class Isolation:
         return frozenset().union(*map(self.downstream, stages))
 
     def still(self, failed: Iterable[Failed], unfilled: Collection[str]) -> tuple[Failed, ...]:
-        """Those that failed and are still stages of the script, under whatever name; `unfilled` relations have no row yet."""
+        """Return the failed stages that are still stages of the script, under any name; `unfilled` relations have no
+        row yet.
+        """
         outputs = [s.output for s in self.pipeline.stages]
         found = []
         for one in failed:
@@ -163,7 +169,9 @@ class Isolation:
 
 
 def emits_changes(stage: Stage) -> bool:
-    """Whether it tells of changes (events, history): it continues after its last event, and is never computed anew."""
+    """Return whether the stage emits changes (events, history): it continues after its last event, and is never
+    recomputed.
+    """
     return stage.is_result and not stage.is_input
 
 

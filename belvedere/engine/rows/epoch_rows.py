@@ -23,7 +23,7 @@ from belvedere.state.hashing import Numbers, distinct
 WEIGHT_FIELD = pa.field(WEIGHT, pa.int64(), nullable=False)
 BATCH_ROWS = 16_384
 BATCH_BYTES = 4 << 20
-"""Of wide rows a batch has fewer: about so many bytes."""
+"""Approximate bytes of a batch of wide rows, which has fewer rows."""
 
 
 R = TypeVar("R")
@@ -60,7 +60,9 @@ class Memory:
 
     @property
     def chunk(self) -> int:
-        """What one step may hold at once: a step has some copies of it (old, new and flat rows, their difference)."""
+        """Return the bytes that one step may hold at once: a step has some copies (old, new and flat rows, their
+        difference).
+        """
         return max(1, self.bound // 16)
 
     @property
@@ -221,7 +223,10 @@ def as_rows(given: pa.Table | Rows | SparkFrame) -> Rows:
 
 
 def with_hash(column: str, hashes: Numbers) -> Callable[[pa.RecordBatch], pa.Array]:
-    """A test for rows that have one of these hashes, which are sorted, in a column. (Arrow's own would gather them anew for each batch.)"""
+    """Return a test for rows with one of these sorted hashes in a column.
+
+    (Arrow's own would rebuild its set for each batch.)
+    """
 
     def test(batch: pa.RecordBatch) -> pa.Array:
         values = batch.column(column).to_numpy()
@@ -293,7 +298,10 @@ class ColumnValues:
         return not len(self.array) if self.array is not None else all(r.is_empty for r, _ in self.parts)
 
     def given(self) -> pa.Array | pa.RecordBatchReader:
-        """The keys as a store takes them; each call starts a stream anew. A stream may have a key more than once."""
+        """Return the keys in the form of a store; each call starts a new stream.
+
+        A stream may have a key more than once.
+        """
         if self.array is not None:
             return self.array
         schema = pa.schema([pa.field("k", self.parts[0][0].schema.field(self.parts[0][1]).type)])
@@ -329,10 +337,10 @@ def combined(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The same rows with exactly the names, order and types of `schema`.
+    """Return the same rows with exactly the names, order and types of `schema`.
 
-    A column that may not be NULL may be so in rows of a former script, which subscriptions and exports tell to be gone. Raises ValueError
-    where it is so in rows that come.
+    A NOT NULL column may be NULL in rows of a former script, which subscriptions and exports report as deleted. Raises
+    ValueError if it is NULL in new rows.
     """
     found = table.select(schema.names)
     try:

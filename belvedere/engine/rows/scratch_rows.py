@@ -1,6 +1,7 @@
-"""Rows on their way to an epoch, before there is a transaction: as a table while they are few, else in a scratch file.
+"""Rows of an epoch before its transaction: in a table while they are few, else in a scratch file.
 
-In: rows as they come, a table or batch at a time. Out: a table, or `Rows` whose scratch file goes when nobody holds them any more.
+In: rows as they arrive, a table or batch at a time. Out: a table, or `Rows` whose scratch file is deleted when they are
+no longer used.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from belvedere.errors import BelvedereError, fail
 from belvedere.process.temporary_folders import scratch_folder
 
 FEW_BYTES = 1 << 20
-"""Up to so many bytes are not worth a file."""
+"""Maximum number of bytes that are kept without a file."""
 PREFIX = "read-"
 observe: Callable[[Any], tuple[Any, Callable[[], int]]] | None = None
 """In a cluster: a data frame that counts its rows while it is written. A folder that is not shared would lose them in silence."""

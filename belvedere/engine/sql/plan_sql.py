@@ -293,7 +293,7 @@ def order_text(order: Order) -> str:
 
 
 def _key(key: Item) -> str:
-    """The value by which a key's groups are told apart."""
+    """Return the expression that distinguishes a key's groups."""
     text = print_expression(key.expr)
     return normalised(text, key.type) if has_map(key.type) else text
 

@@ -31,7 +31,7 @@ class RecursionOperator:
     step: str
     """A level, over the view of the scan `last`, and for UNION without what the view of the scan `seen` has."""
     sides: tuple[tuple[str, str, pa.Schema], ...]
-    """What the step reads that is computed once: the scan, its text, its schema."""
+    """Inputs of the step that are computed once: the scan, its text, its schema."""
 
     @property
     def last(self) -> str:

@@ -29,13 +29,13 @@ WEIGHTED = f", `{WEIGHT}`"
 
 
 def view_name(number: int, slot: str, kind: str) -> str:
-    """A stage's temporary views, told apart by stage, slot and kind."""
+    """Return the name of a stage's temporary view: by stage, slot and kind."""
     return f"{number}_{slot}_{kind}"
 
 
 @dataclass
 class Texts:
-    """What the texts of one stage are made of; `qualify` makes a temporary view's full name."""
+    """Context for the texts of one stage; `qualify` returns a temporary view's full name."""
 
     number: int
     output: Relation
@@ -100,7 +100,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class PreparedStage:
-    """What a stage runs with in every epoch: its SQL by name, the relations that it reads and writes."""
+    """Prepared form of a stage for all epochs: its SQL by name, the relations that it reads and writes."""
 
     number: int
     output: Relation
@@ -111,7 +111,7 @@ class PreparedStage:
     states: Mapping[str, Relation]
     windows: tuple[Apart, ...] = ()
     moved: Mapping[str, str] | None = None
-    """Of a stage that only chooses and renames columns, the column behind each, where Arrow alone can make its rows."""
+    """Source columns of a stage that only selects and renames columns, if Arrow alone can compute its rows."""
     memory: type[StageMemory] = StageMemory
     is_fused: bool = False
     """Whether its change is computed within the query of the one stage that reads it."""

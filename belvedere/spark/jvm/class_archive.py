@@ -47,7 +47,7 @@ class ClassArchive:
         return self.path is not None and self.path.is_file()
 
     def options(self) -> str:
-        """What a JVM reads its classes with; nothing where there is no archive."""
+        """Return the JVM's options for reading classes from the archive; empty if there is no archive."""
         return f"-XX:SharedArchiveFile={self.path} {QUIET}" if self.is_there else ""
 
     def writing(self) -> str | None:

@@ -1,7 +1,7 @@
-"""Spark for the command line: a session whose JVM keeps its chatter to itself, and how it ends.
+"""Spark for the command line: a session whose JVM prints nothing to the terminal, and its end.
 
-In: the `[spark]` settings of the project file. Out: a session. What the JVM writes to stderr goes to a file that has no name; its last
-lines are told where the JVM dies.
+In: the `[spark]` settings of the project file. Out: a session. The JVM's stderr goes to an unnamed file; its last lines
+are reported if the JVM dies.
 """
 
 from __future__ import annotations
@@ -90,7 +90,10 @@ def batch_session(settings: Mapping[str, str] | None = None, driver_memory: int 
 
 @contextlib.contextmanager
 def short_session(notify: Callable[[str], None] = lambda text: None) -> Iterator[SparkSession]:
-    """The same for small data: it is compiled less. The first one writes the archive of Spark's classes as it ends, and tells so."""
+    """Yield a session for small data, which compiles less.
+
+    The first one writes the archive of Spark's classes at its end, and reports it.
+    """
     running = SparkSession.getActiveSession()
     if running is not None:
         yield running
@@ -164,7 +167,9 @@ def jvm_of(spark: SparkSession) -> subprocess.Popen[bytes] | None:
 
 
 def silence_py4j() -> None:
-    """Errors of Spark are told once, by who asked, and calls to a JVM that has ended by nobody: py4j would print them as tracebacks."""
+    """Silence py4j: callers report Spark's errors once, and calls to a stopped JVM are not reported; py4j would print
+    both as tracebacks.
+    """
     for name in (None, "py4j", "py4j.clientserver", "py4j.java_gateway"):
         logging.getLogger(name).addFilter(_is_no_call)  # once, however often it is asked
 
@@ -181,7 +186,7 @@ def _let_counts_go(spark: SparkSession) -> None:
 
 
 def let_spark_go(spark: SparkSession) -> None:
-    """Tell the session's JVM to end, and do not wait for it."""
+    """Stop the session's JVM without waiting for it."""
     silence_py4j()
     _let_counts_go(spark)
     process = jvm_of(spark)

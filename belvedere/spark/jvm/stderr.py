@@ -1,6 +1,6 @@
-"""Keep one line of the JVM from the terminal: that it uses incubator modules, which Spark asks it to and nobody can act on.
+"""Filter for one line of the JVM: its warning about incubator modules, which Spark requests and users cannot change.
 
-In: the start of the JVM. Out: nothing; all else that the JVM ever writes to stderr is passed on, line by line.
+In: the start of the JVM. Out: nothing; all other lines of the JVM's stderr are passed on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Read again what epochs have taken of sources, to fill views that are new or changed over inputs whose rows are not stored.
+"""Re-reading of past input, to fill views that are new or changed over inputs whose rows are not stored.
 
-In: the spans that the store has noted, connectors that can read them once more. Out: all rows of these inputs so far, as they were:
-judged by the bounds of their epochs, with the same `_uid` and `_ingest_time`. They lie in scratch files: who is stopped before they
-are used begins anew. Nothing is written to the store.
+In: the ranges that the store has recorded, connectors that can re-read them. Out: all earlier rows of these inputs,
+unchanged: checked against the bounds of their epochs, with the same `_uid` and `_ingest_time`. They are in scratch
+files: a run that stops before they are used starts again. Nothing is written to the store.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from belvedere.values.instants import microseconds
 from belvedere.values.pieces import in_pieces
 
 FEW = 20_000
-"""So many rows are read before an epoch, more beside the views that run."""
+"""Maximum number of rows that are re-read before an epoch; more are re-read while views run."""
 SLOW_READ_SECONDS = 10.0
-"""Seconds after which it is told that a source is still being read."""
+"""Seconds after which a slow read of a source is reported."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,10 @@ class _InputBefore:
         return count
 
     def _check(self, past: PastSpan) -> None:
-        """What was read is what the epoch has had. Where all that was rejected then is known, it does not matter what would be now."""
+        """Check that the re-read rows are those of the epoch.
+
+        If all rejected rows are recorded, today's verdicts do not matter.
+        """
         if self._used != past.span.used or (self._refused != past.span.refused and not past.left):
             then, now = (
                 f"{u:,} rows used and {r:,} rejected"

@@ -47,12 +47,12 @@ from belvedere.values.instants import microseconds
 from belvedere.values.time_range import rows_beyond
 
 SLOW_READ_SECONDS = 10.0
-"""Seconds after which it is told that a source is still being read."""
+"""Seconds after which a slow read of a source is reported."""
 
 
 @dataclass(frozen=True)
 class New:
-    """What is new at a moment: spans of feeds by input id, and what was pushed."""
+    """New data at a moment: ranges of feeds by input id, and pushed rows."""
 
     spans: Mapping[str, OffsetRange]
     waiting: Waiting
@@ -76,7 +76,7 @@ class EpochInput:
     arrivals: Mapping[str, pa.Table | Rows | DataFrame]
     clocks: Clocks
     spans: tuple[SourceSpan, ...] = ()
-    """What they are of sources that can be read again."""
+    """Ranges of re-readable sources."""
     excluded: tuple[RejectedRow, ...] = ()
     """Rows that the epoch cannot take, though they fit."""
     times: Mapping[str, ArrivalTimes] = field(default_factory=dict)
@@ -142,10 +142,10 @@ class EpochSources:
         """Rejected rows that fit now: the next epoch takes them, and nothing else of its feeds."""
 
     def look(self, now: datetime, once: bool = False, notify: Callable[[str], None] = lambda text: None) -> New:
-        """What is new; rejected rows that are tried again come first.
+        """Return the new data; retried rejected rows come first.
 
-        A feed that cannot be looked at ends a run that is to end by itself, or where somebody has to do something; another one tells it
-        and goes on.
+        A feed that cannot be checked ends a run with `once`, or if a person has to act; otherwise the problem is
+        reported and the run continues.
         """
         if self.retried is not None:
             return New({}, self.pushes.waiting(microseconds(now)), self.retried, is_retry=True)
@@ -176,7 +176,7 @@ class EpochSources:
             notify(f"{text}; trying again" + (f" ({hint})" if hint else ""))
 
     def report_outage(self, error: BelvedereError, notify: Callable[[str], None]) -> None:
-        """What was to be read is away."""
+        """Report that the data to read is unavailable."""
         self._report_once("", error, notify)
 
     def take(self, spark: SparkSession, new: New, now: datetime, since: datetime | None = None) -> EpochInput:
@@ -201,7 +201,7 @@ class EpochSources:
     def _spans(
         self, new: New, arrived: Mapping[str, Arrived], used: Mapping[str, Any], since: Mapping[str, int]
     ) -> Iterator[SourceSpan]:
-        """What is noted, so that the same rows can be read once more."""
+        """Yield the ranges to record, so that the same rows can be re-read."""
         for id_, taken in arrived.items():
             if is_rereadable(self.catalog.inputs[id_]):
                 end = None if id_ in new.retried else new.spans[id_].end
@@ -251,7 +251,7 @@ def read_span(feed: Feed, table: Input, spark: SparkSession, span: OffsetRange) 
 
 
 def conformed(found: Arrived, table: Input) -> Arrived:
-    """What a connector gives, with the columns of the input. Raises B6024."""
+    """Return a connector's rows with the columns of the input. Raises B6024."""
     rows = scratch_frame(found.rows) if isinstance(found.rows, DataFrame) else found.rows
     if found.times and len(found.times) != rows.num_rows:
         assert table.source is not None
@@ -264,7 +264,7 @@ def conformed(found: Arrived, table: Input) -> Arrived:
 
 
 def _without_times_beyond(found: Arrived, rows: pa.Table, table: Input) -> Arrived:
-    """What a connector gives, with these rows but for those that have a time which no column holds, and that it has not rejected."""
+    """Return a connector's rows, without those whose time no column can hold, if the connector has not rejected them."""
     bad = rows_beyond(rows, columns_of(table))
     if not bad:
         return replace(found, rows=rows)

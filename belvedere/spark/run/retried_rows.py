@@ -149,7 +149,7 @@ def _written(path: Path, form: str, rows: Sequence[Row], options: Mapping[str, A
     try:
         header = first_csv_record(file, delimiter) if has_header(options) else []
     except READ_ERRORS:
-        header = []  # it is gone: nobody says what its fields are
+        header = []  # it is gone, so its fields are unknown
     records = [(r, csv_fields(r["text"], delimiter)) for r in rows if not is_cut(r["text"])]
     kept = [(r, fields) for r, fields in records if header and len(fields) == len(header)]
     with path.open("w", encoding="utf-8", newline="") as stream:

@@ -30,9 +30,9 @@ DOCUMENT = "_ends"
 RUNNING = "_running"
 """The store's document that a run leaves behind where it was killed."""
 OFTEN = 2
-"""So often a run ends in an epoch before its rows are looked through."""
+"""Number of times that a run ends in an epoch before its rows are searched."""
 MAX_FOUND_ROWS = 20
-"""So many rows of an epoch are found at most, by one process after the other."""
+"""Maximum number of rows of an epoch that are found, by one process after the other."""
 CODE = "B7023"
 REASON = f"{CODE}: the run ended each time an epoch processed this row, for example because memory ran out"
 Trial = Callable[[Mapping[str, pa.Table]], None]
@@ -79,7 +79,7 @@ class AttemptEnds:
         return replace(more, beyond=self.least + self.pending, pending=0, is_sure=True)
 
     def begun(self, counts: Mapping[str, int]) -> AttemptEnds:
-        """The same with the next rows to be tried; anew over all of these where rows that it knows are not there."""
+        """Return the record with the next rows to try; it starts again with all of these if it contains unknown rows."""
         found = self
         changed = any(counts.get(i, 0) < n for i, n in self.counts.items())
         if changed or not self.beyond:
@@ -110,7 +110,7 @@ class AttemptEnds:
 
 
 def ends_of(store: Store, epoch: int) -> AttemptEnds:
-    """What the store has noted of the epoch after this one."""
+    """Return the store's record for the epoch after this one."""
     text = store.document(DOCUMENT)
     known = json.loads(text) if text else {}
     if known.get("epoch") != epoch:
@@ -171,7 +171,7 @@ def excluded_of(ends: AttemptEnds) -> dict[str, list[int]]:
 
 
 def sifted(batch: EpochInput, places: Places) -> EpochInput:
-    """What an epoch takes, without the rows at these places: they are rejected."""
+    """Return an epoch's input without the rows at these positions, which are rejected."""
     arrivals, clocks, excluded, times = dict(batch.arrivals), batch.clocks, list[RejectedRow](), dict(batch.times)
     for id_, found in places.items():
         rows = as_rows(arrivals[id_]).table
@@ -197,7 +197,7 @@ def without(rows: pa.Table, places: Collection[int]) -> pa.Table:
 
 
 def rejected_at(id_: str, rows: pa.Table, places: Collection[int]) -> list[RejectedRow]:
-    """What is noted of the rows at these places."""
+    """Return the records of the rows at these positions."""
     found: list[dict[str, Any]] = rows.take(pa.array(sorted(places), pa.int64())).to_pylist()
     shown = ({n: v for n, v in row.items() if not n.startswith("_") and n != KEY} for row in found)
     return [RejectedRow(id_, None, None, json.dumps(row, default=str), REASON) for row in shown]

@@ -1,6 +1,6 @@
-"""How a run ends that no diagnostic of a stage ends: Spark's process is gone, a cluster has let it go, an error that nobody expected.
+"""Ends of a run without a diagnostic of a stage: Spark's process ended, a cluster stopped it, an unexpected error.
 
-In: the error, what Spark wrote last. Out: diagnostics. Whether it is so is decided by `Runner`.
+In: the error, Spark's last output. Out: diagnostics. `Runner` decides which case applies.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ from belvedere.time.machine_clock import JUMP, MachineClock, duration_text
 from belvedere.time.machine_clock import NAME as CLOCK
 
 WAITING_SHARE = 4
-"""So much of the driver's memory, a quarter, may be rows that were pushed and wait for an epoch."""
+"""Inverse of the share of the driver's memory for pushed rows that wait for an epoch."""
 FIRST_PAUSE, MAX_PAUSE_SECONDS = 0.5, 10.0
 """Seconds between two attempts to reach a store that is away."""
 
@@ -124,9 +124,9 @@ class Runner:
         self.retries = False
         """Whether rejected rows are tried again, once."""
         self.retried: Retried | None = None
-        """What came of it."""
+        """Result of the retry."""
         self.requests: Callable[[], Requests] = dict
-        """What the API has counted so far."""
+        """Function that returns the API's counts so far."""
         self.heals: Callable[[], int] = int
         """How often somebody has asked so far for views in quarantine to be tried again."""
         self.unchanged: Callable[[], bool] = lambda: True
@@ -320,7 +320,7 @@ class Runner:
         return join_cluster(spark, scratch, self.wait, self.stopped.is_set)
 
     def _report_other_stores(self) -> None:
-        """Report, with the first epoch, what other stores have left in the places of this one: nobody else may delete it."""
+        """Report, with the first epoch, folders of other stores at this store's places: only the user may delete them."""
         if self.store.last_epoch() is not None:
             return
         root = state_root(self.store_url, self.script, self.project.state)
@@ -330,7 +330,7 @@ class Runner:
                 self.notify(f"{place} has folders of other stores: {', '.join(others)}; delete those whose stores are gone")
 
     def _wait_for_clock(self) -> None:
-        """Wait while the store's last epoch lies more than an hour in the future: epochs would stand still until then."""
+        """Wait while the store's last epoch is more than an hour in the future: epochs would not advance until then."""
         last = self.store.last_epoch()
         reported = False
         while last is not None and not self.accept_clock and not self.stopped.is_set() and last.clock - self.clock.now() > JUMP:
@@ -394,7 +394,7 @@ class Runner:
         self.store.create(RECORDS)
 
     def _running(self, pipeline: Pipeline, engine: Engine) -> RunningViews | None:
-        """What can run while rows are read again; None where it needs them too."""
+        """Return the views that can run while rows are re-read; None if the engine needs these rows too."""
         found = running_views(self.catalog, pipeline, engine.tables.plan)
         try:
             plan_tables(found.catalog, maintain(found.catalog), self.store, engine.state)

@@ -34,7 +34,7 @@ from belvedere.spark.window_by.long_partitions import (
 )
 
 NEAR = 4
-"""A margin has so many sampled rows behind its cut at first, and grows by `GROWTH` while it is not enough."""
+"""Initial number of sampled rows in a margin after its cut; it grows by `GROWTH` while it is too small."""
 GROWTH = 8
 WIDEST = 4
 """Margins grow to this part of a block: with more of the rows done twice, one task is as fast."""

@@ -1,6 +1,7 @@
-"""Whether one partition of a query is so long that many tasks should do it.
+"""Detection of one partition that is so long that many tasks should process it.
 
-In: the rows' DataFrame, the keys of its partitions and their order. Out: the `Giant` partition, told from a sample.
+In: the rows' DataFrame, the keys of its partitions and their order. Out: the `Giant` partition, estimated from a
+sample.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ MIN_ROWS = 2_000_000
 MIN_CORES = 3
 """With fewer cores only partitions longer than a block are cut, for their memory: two took as long for blocks as one for one task."""
 SHARE = 1.5
-"""A partition is cut when it has so many times the rows that each core would have."""
+"""Multiple of a core's share of rows above which a partition is cut."""
 BLOCK_ROWS = 8_000_000
 """A block has no more rows, so that a task's memory does not grow with the partition."""
 RATE = 1 / 1_024
@@ -51,12 +52,12 @@ class Lead:
     nulls_first: bool
 
     def reached(self, mark: Any) -> Any:
-        """Whether a row stands at the mark or behind it."""
+        """Return whether a row is at the mark or after it."""
         value = F.lit(mark)
         return F.coalesce(self.column <= value if self.descending else self.column >= value, F.lit(not self.nulls_first))
 
     def between(self, low: Any, high: Any) -> Any:
-        """Whether a row stands at `low` or behind it and before `high`; None = the edge."""
+        """Return whether a row is at `low` or after it and before `high`; None = the edge."""
         if low is None or high is None:
             return (F.lit(True) if low is None else self.reached(low)) & (F.lit(True) if high is None else ~self.reached(high))
         first, last = F.lit(low), F.lit(high)  # a condition that sources can skip rows by: NULL is at one of the edges
@@ -93,7 +94,7 @@ def lead_of(order: Sequence[Order], schema: pa.Schema) -> Lead | None:
 
 
 def find_giant(frame: DataFrame, keys: Sequence[str], lead: Lead, cores: int) -> Giant | None:
-    """The partition that has far more rows than the share of a core, told from a sample; None where there is none."""
+    """Return the partition with far more rows than the share of a core, estimated from a sample; None if there is none."""
     if cores < 2 or not all(_is_plain(arrow_schema(frame).field(k).type) for k in keys):
         return None
     names = [f"k{n}" for n in range(len(keys))]
