@@ -19,7 +19,7 @@ from belvedere.syntax.splitting import RawStatement, Tokens, read_tokens, split
 from belvedere.syntax.statement_parser import StatementParser
 from belvedere.syntax.statement_tree import Script, Statement
 
-ONCE = ("B3050",)
+ONCE = ("B3055",)
 """Codes that are reported once in a script for each message, at the first place."""
 
 

@@ -26,7 +26,7 @@ def check_query(query: exp.Expr) -> list[Problem]:
 
 
 def rounding_calls(tree: exp.Expr, text: str) -> Iterator[Problem]:
-    """Yield a warning (B3050) for each call that rounds a time down here and returns a number in Spark; `text` is the script."""
+    """Yield a warning (B3055) for each call that rounds a time down here and returns a number in Spark; `text` is the script."""
     for node in tree.find_all(exp.TimestampTrunc):
         start, end = node.meta.get("start"), node.meta.get("end")
         if not node.meta.get(ROUNDS) or start is None or end is None or node.this is None:
@@ -37,7 +37,7 @@ def rounding_calls(tree: exp.Expr, text: str) -> Iterator[Problem]:
         hint = f"write date_trunc('{unit}', t) to round down, extract({unit} FROM t) for the number: both are the same in Spark"
         inner = node.this.meta.get("start"), node.this.meta.get("end")
         fix = f"date_trunc('{unit}', {text[inner[0] : inner[1]]})" if None not in inner else None
-        warning = Problem("B3050", message, start, end, hint, fix)
+        warning = Problem("B3055", message, start, end, hint, fix)
         warning.severity = Severity.WARNING
         yield warning
 

@@ -12,7 +12,7 @@ UNITS = ("second", "minute", "hour", "day", "month", "quarter", "year")
 
 def warned(text: str) -> list[tuple[str, str]]:
     """What each warning marks, and the edit that avoids it."""
-    found = [d for d in parse_script(text).diagnostics if d.code == "B3050"]
+    found = [d for d in parse_script(text).diagnostics if d.code == "B3055"]
     assert all(d.severity is Severity.WARNING for d in found)
     return [(text[d.span.start : d.span.end], d.fix.text) for d in found if d.span and d.fix]
 

@@ -92,7 +92,7 @@ def test_a_star_says_what_it_brings(home: Path, monkeypatch: pytest.MonkeyPatch)
         ("IMPORT lib.cards AS c;\nV := SELECT * FROM c.Card;", "B2001", "`c.Cards`"),
         ("IMPORT lib.cards AS c;\nc := SELECT 1 AS one;", "B2013", "another name"),
         ("CREATE TABLE c (a INT);\nIMPORT lib.cards AS c;", "B2013", "another name"),
-        ("IMPORT lib.cards AS c KEEP 7 DAYS;", "B6107", "there"),
+        ("IMPORT lib.cards AS c KEEP 7 DAYS;", "B6107", "that IMPORT"),
     ],
 )
 def test_refusals(home: Path, text: str, code: str, hint: str) -> None:
