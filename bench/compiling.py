@@ -57,7 +57,7 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.compiling", description="measure the compiler")
     parser.add_argument("--views", type=int, nargs="+", default=[50, 200], help="views of a script")
-    parser.add_argument("--times", type=int, default=3, help="each is done so often; the least time counts")
+    parser.add_argument("--times", type=int, default=3, help="number of runs of each; the least time counts")
     options = parser.parse_args()
     works = {"read": _here(parse_script), "compile": _here(compile_script), "belvedere check": check}
     for views in options.views:

@@ -116,7 +116,7 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.pushes", description="measure pushes on one connection")
     parser.add_argument("--rows", nargs="+", type=int, default=[1, 1_000, 10_000], help="rows of a request")
-    parser.add_argument("--seconds", type=int, default=10, help="about so long each is measured")
+    parser.add_argument("--seconds", type=int, default=10, help="approximate seconds of each measurement")
     options = parser.parse_args()
     print(f"{'rows a request':>14} {'rows/s':>9} {'p99 ms':>8} {'processor s a million: run':>27} {'client':>7}")
     found = []

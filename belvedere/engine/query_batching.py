@@ -95,7 +95,7 @@ class QueryBatching(Generic[Question, Answer]):
             ready.go_on(ready.thread.switch)
 
     def _answer(self, waiting: Sequence[Task]) -> None:
-        assert waiting, "stages wait for each other"
+        assert waiting, "internal error: queries wait for each other"
         NOW.stage = _shown(waiting)
         started = time.perf_counter()
         answers = self._together([t.question for t in waiting])

@@ -149,7 +149,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="An order stream in Kafka, customers in Postgres, views over both.")
     parser.add_argument("--port", type=int, default=8080, help="the API's")
     parser.add_argument("--rate", type=float, default=2.0, help="orders a second")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="end after so long")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if not is_free(options.port):

@@ -199,7 +199,7 @@ MISTAKES: dict[str, tuple[Any, str, str]] = {
     "a text": (lambda: "id", "B6015", "needs a frame, not str"),
     "nothing": (lambda: None, "B6015", "needs a frame, not NoneType"),
     "one row": (lambda: {"id": 1}, "B6015", "not one row"),
-    "tuples": (lambda: [(1, "x")], "B6015", 'row 1 of "Item" is no dict'),
+    "tuples": (lambda: [(1, "x")], "B6015", 'row 1 of "Item" is not a dict'),
     "a map as pairs that are none": (lambda: [{"id": 1, "counts": [{"k": 1, "v": 2}]}], "B6001", 'column "counts"'),
 }  # fmt: skip
 

@@ -66,7 +66,7 @@ def frame_neighbourhood(
 
 
 def _is_most(work: Work, relation: str, behind: Sequence[tuple[pa.Table, pa.Array, pa.Table | None]]) -> bool:
-    """Return whether so many rows follow the changes that replacing whole partitions is cheaper than replacing single
+    """Return whether enough rows follow the changes that replacing whole partitions is cheaper than replacing single
     rows.
     """
     costs, rows = work.costs, sum(r.num_rows for r, _, _ in behind)
