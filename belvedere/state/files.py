@@ -1,9 +1,9 @@
 """The files of state: pieces of Arrow data, each with its checksum, in files that are written once and never changed.
 
-In: record batches. Out: `FileRange`s, and the batches again, memory-mapped. A file is made whole under a new name and synced
-once; nothing is renamed, appended to later, or updated. What is not there, is too short, or has another checksum is told by
-name, never read as it is. Where the state lies elsewhere (`Remote`), a file is written here first and stays as a copy. Of
-others, and where the copy is missing or damaged, pieces or their blocks are fetched.
+In: record batches. Out: `FileRange`s, and the batches from them, memory-mapped. A file is written completely under a new
+name and synced once; nothing is renamed, appended to later, or updated. A missing, short or damaged file is reported by
+name, never read as it is. If the state is remote (`Remote`), a file is written here first and stays as a copy. Of other
+files, and if the copy is missing or damaged, pieces or their blocks are fetched.
 """
 
 from __future__ import annotations
