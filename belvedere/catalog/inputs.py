@@ -54,7 +54,7 @@ class Metadata:
 
     @property
     def meaning(self) -> str:
-        """What the value is, for people."""
+        """Return a description of the value for people."""
         if self.kind is MetadataKind.CLAIM:
             return f"the claim `{'.'.join(self.claim)}` of the caller's token"
         return "the time of arrival" if self.kind is MetadataKind.TIMESTAMP else "an identity assigned on arrival"
@@ -69,7 +69,7 @@ class SourceTable:
     connector: str
     options: Mapping[str, Any] = field(default_factory=dict)
     columns: pa.Schema | None = None
-    """The columns where rows told them: they hold for as long as the store does."""
+    """Columns inferred from rows; they are fixed for the life of the store."""
     declared: Source | None = None
     """The source itself, where the script says it in WITH and no project file does."""
 
@@ -118,7 +118,7 @@ class Input:
     metadata: Mapping[str, Metadata] = field(default_factory=dict)
     """The columns that the intake fills in, by name."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """What a row has in a column that it does not bring, by name; as rows bring it."""
+    """Default values by column, in the form in which rows bring them."""
     checks: tuple[Check, ...] = ()
 
     @property

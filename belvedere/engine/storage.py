@@ -49,7 +49,7 @@ class Storage:
         return self._transaction
 
     def _read(self, name: str) -> Transaction:
-        """The same for who reads one table. Where nothing has changed it, no transaction is open for that."""
+        """Return the transaction for reading one table; none is open if the table is unchanged."""
         return self._transaction if self._is_late and name not in self._touched else self.transaction
 
     def _do(self, name: str, write: Callable[[], object]) -> None:
@@ -189,13 +189,13 @@ class Storage:
         return delta
 
     def overwrite(self, name: str, by: str | None, keys: SomeKeys, rows: NewRows) -> None:
-        """Make `rows` the only rows of an arrangement that nobody else reads whose `by` is among `keys` (all for None)."""
+        """Replace the rows of an internal arrangement whose `by` is among `keys` (all for None) by `rows`."""
         assert not self.is_served(name)
         if not self.by_tasks.overwrite(name, by, keys, rows):
             self.state.arrangements[name].overwrite(by, given(keys), streamed(rows))
 
     def apply(self, name: str, delta: pa.RecordBatchReader) -> None:
-        """Change a relation that nobody looks up; per `_key` at most one row of each weight, the -1 first."""
+        """Change a relation without look-ups; for each `_key` at most one row of each weight, -1 first."""
         assert name not in self.state.arrangements
         if self._is_late:
             self._apply(name, self.compute.keep(delta))

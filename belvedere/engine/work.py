@@ -33,7 +33,7 @@ from belvedere.time.event_time import Clocks
 
 @dataclass
 class EpochContext:
-    """What the stages of one epoch share."""
+    """Shared context of the stages of one epoch."""
 
     compute: Compute
     storage: Storage
@@ -43,11 +43,11 @@ class EpochContext:
     fresh: frozenset[str]
     """Stored relations that were empty and unknown before this epoch: they take in all rows of their inputs."""
     restored: frozenset[str]
-    """Those of them that take in what their own stage's state gives instead."""
+    """Relations among them that are restored from their own stage's state."""
     memories: Memories = field(default_factory=Memories)
-    """What stages remember of the epochs before."""
+    """Memory of stages from earlier epochs."""
     bounds: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
-    """Per input the bounds of its event-time columns after this epoch's rows; None where nobody waits for it."""
+    """Bounds of the event-time columns by input, after this epoch's rows; None for an input that holds nothing back."""
     epoch: int = 0
     """The number of this epoch."""
     clocks: Clocks = field(default_factory=Clocks)
@@ -56,7 +56,7 @@ class EpochContext:
     whole: dict[str, Rows] = field(default_factory=dict)
     """All rows so far, with those of this epoch, of inputs that are not stored and were read again, for what is fresh."""
     final_results: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Per relation columns and bounds before this epoch: rows below them stand, and are not made anew of what is left of their inputs."""
+    """Columns and bounds by relation before this epoch. Rows below these bounds are final and are not recomputed."""
     resumed: bool = False
     """Whether the changes are those of several epochs, which a stage in quarantine has missed: stored rows have had them already."""
 
@@ -109,11 +109,11 @@ class Work:
 
     @property
     def limits(self) -> dict[str, int]:
-        """The columns of the output and the bounds below which its rows stand."""
+        """Return the columns of the output and the bounds below which its rows are final."""
         return {n: b for n, b in self.context.final_results.get(self.output.name, {}).items() if b > NEVER}
 
     def recall(self, kind: type[Kind]) -> Kind:
-        """What the stage remembers, to be read and changed; `kind` is what it declares as `Stage.memory`, or a base of that."""
+        """Return the stage's memory, which can be changed; `kind` is its declared `Stage.memory`, or a base of it."""
         assert isinstance(self.memory, kind), f"{self.output.name} declares no {kind.__name__}"
         return self.memory
 
@@ -147,12 +147,12 @@ class Work:
         return self.compute.keep(weighted_stream(rows.schema, self.append(rows).weighted(1)))
 
     def replace(self, by: str | None, keys: ColumnValues | pa.Array | None, rows: NewRows, relation: str | None = None) -> Rows:
-        """What differs, once the output's rows of these keys are `rows`."""
+        """Return the differences after the output's rows of these keys were replaced by `rows`."""
         changed = self.output if relation is None else self.context.relations[relation]
         return self.storage.replace(changed.name, by, keys, rows, changed.has_in_key(by))
 
     def overwrite(self, relation: str, by: str | None, keys: ColumnValues | pa.Array | None, rows: NewRows) -> None:
-        """The same of another relation where nobody wants to know what differs."""
+        """Replace rows of another relation without computing the differences."""
         self.storage.overwrite(relation, by, keys, rows)
 
     def is_apart(self, rows: Rows) -> bool:
@@ -186,7 +186,7 @@ class Work:
         return view_name(self.number, scan, kind)
 
     def view(self, scan: str, kind: str) -> str:
-        """The same as it stands in a query."""
+        """Return the view's name in a query."""
         return quote(self.compute.view_name(self.name(scan, kind)))
 
     def put(self, scan: str, kind: str, rows: Rows) -> None:
@@ -212,7 +212,7 @@ class Work:
         self.put_windows(count)
 
     def put_windows(self, rows: int) -> None:
-        """Make the views of operators that are no SQL, over the views of the slots, which have so many rows."""
+        """Create the views of non-SQL operators, over the views of the slots, which have `rows` rows."""
         for windows in self.prepared.windows:
             if isinstance(windows, RecursionOperator):
                 self.put(

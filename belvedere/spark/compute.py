@@ -45,7 +45,7 @@ from belvedere.spark.window_by.windows import windows as find_windows
 from belvedere.state.runs_by_tasks import RunTask
 
 SMALL = 20_000
-"""Up to so many rows go to Spark as a local relation."""
+"""Maximum number of rows that go to Spark as a local relation."""
 DRIVER_MEMORY = 1 << 30
 WIDTH = 16
 """Bytes that a value of a data frame is thought to have."""
@@ -190,7 +190,9 @@ class SparkCompute:
         self._batching.run(tasks)
 
     def _compute_together(self, queries: Sequence[tuple[str, pa.Schema]]) -> list[Rows | Exception]:
-        """The rows of each query; where one fails, each is run alone, so that the error is told of the right one."""
+        """Return the rows of each query; if one fails, each is run alone, so that the error is attributed to the right
+        one.
+        """
         if len(queries) > 1:
             few = all(self._has_at_most(FEW, sql) for sql, _ in queries)
             sql, schema = one_query(queries, few)
@@ -225,7 +227,7 @@ class SparkCompute:
         return set(self._named.findall(sql)) - set(self._defined.findall(sql))
 
     def _has_at_most(self, rows: int, sql: str) -> bool:
-        """Whether each view in the query has so many rows or fewer."""
+        """Return whether each view in the query has at most `rows` rows."""
         return all(found is not None and found <= rows for name, found in self._rows.items() if name in sql)
 
     def _is_large(self, sql: str) -> bool:

@@ -28,13 +28,13 @@ from belvedere.time.event_time import Clocks, Counts, bounds_by_input, time_text
 from belvedere.time.producers import StreamClock, holding_back
 
 STATE_FIGURES = {
-    "rows": "Rows of the operators' state.",
-    "bytes": "Bytes of the operators' state.",
-    "runs": "Runs of the operators' state.",
-    "write_seconds": "Seconds for writing the state since the start.",
-    "merge_seconds": "Seconds for merging runs of the state since the start.",
-    "keys_looked_up": "Keys and ranges that stages have looked up in the state since the start.",
-    "rows_found": "Rows of the state that were found by look-ups since the start.",
+    "rows": "Rows of operator state.",
+    "bytes": "Bytes of operator state.",
+    "runs": "Sorted files (runs) of operator state.",
+    "write_seconds": "Seconds spent writing operator state since the start.",
+    "merge_seconds": "Seconds spent merging operator state since the start.",
+    "keys_looked_up": "Keys and ranges looked up in operator state since the start.",
+    "rows_found": "Rows found by look-ups in operator state since the start.",
     "driver_bytes": "Bytes of rows that passed through the process that runs epochs since the start.",
     "task_jobs": "Jobs whose tasks looked up or changed the state in other processes since the start.",
 }
