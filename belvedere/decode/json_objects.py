@@ -97,7 +97,9 @@ def _objects_in(text: bytes) -> int | None:
 
 
 def _is_plain(text: bytes) -> bool:
-    """Return whether the text has no nesting so deep, and no number so long, that only one of the readers accepts it."""
+    """Return whether only shallow nesting and short numbers occur in the text: otherwise only one of the readers
+    accepts it.
+    """
     data = np.frombuffer(text, np.uint8)  # counting in bytes takes five times as long
     lists, objects, lines = (np.count_nonzero(data == byte) for byte in b"[{\n")
     if lists > DEEPEST or objects - lines > DEEPEST:

@@ -134,7 +134,7 @@ class Run:
     dead_places: tuple[FileRange, ...] = ()
     """Where the positions lie that were dead when the last epoch was committed."""
     unread: tuple[FileRange, ...] = ()
-    """Those of them, and of `died_apart`, that were not read yet."""
+    """Pieces of these, and of `died_apart`, that were not read yet."""
     carried: Positions = field(default_factory=lambda: NONE)
     """Dead positions of a merged run that no epoch has written yet."""
     carried_place: FileRange | None = None

@@ -56,7 +56,7 @@ class FromItem:
     rows_of: NamedRelation | None = None
     """The relation whose rows a subquery selects: paths begin at them, too."""
     behind: Mapping[str, str] = field(default_factory=dict)
-    """What the columns of that relation are called here."""
+    """Names of that relation's columns here."""
 
     @property
     def starts(self) -> NamedRelation | None:

@@ -77,7 +77,7 @@ def _aggregates(expression: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _arguments(call: exp.Expr) -> Iterator[exp.Expr]:
-    """What an aggregate is computed of, and the condition of its FILTER."""
+    """Yield the arguments of an aggregate, and the condition of its FILTER."""
     inner = unwrap_aggregate(call)
     yield from list(inner.iter_expressions())
     while call is not inner:
