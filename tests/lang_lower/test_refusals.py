@@ -151,7 +151,7 @@ CASES = [
     ("V := SELECT sqrt(name = 'x') AS r FROM Sensors", "B3002", "sqrt(name = 'x')", "CAST the arguments"),
     ("V := SELECT uper(name) AS r FROM Sensors", "B3005", "uper(name)", "did you mean `upper`?"),
     ("V := SELECT (SELECT temp FROM Readings r WHERE r.sensorid = s.sensorid) AS x FROM Sensors s", "B3010", "", "LIMIT 1"),
-    ("V := SELECT sensorid FROM Sensors UNION ALL SELECT sensorid, temp FROM Readings", "B3052", "", "as many"),
+    ("V := SELECT sensorid FROM Sensors UNION ALL SELECT sensorid, temp FROM Readings", "B3052", "", "same number"),
     ("V := SELECT row_number() AS n FROM Sensors", "B3036", "", "OVER"),
     (
         "V := SELECT s.name FROM Sensors s LEFT JOIN LATERAL "

@@ -61,7 +61,7 @@ class TypeScope(ABC):
         else:
             message, hint = (
                 f"a condition is needed here, not {t.a_type(found.type)}",
-                "write a comparison: `x <> 0`, `x IS NOT NULL`",
+                "compare it: `x <> 0`, `x IS NOT NULL`",
             )
         raise self.fail("B3002", message, place or expr, hint)
 
