@@ -35,21 +35,21 @@ def command(
     script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
     store: StoreOption = None,
     port: Annotated[int | None, typer.Option("--port", help="the API's port; 0 takes a free one", min=0, max=65535)] = None,
-    host: Annotated[str | None, typer.Option("--host", help="the API's address; a public one needs a token")] = None,
+    host: Annotated[str | None, typer.Option("--host", help="the API's host; a public one needs a token")] = None,
     master: Annotated[
         str | None, typer.Option("--master", help="where Spark runs: spark://host:7077, yarn, k8s://..., local[4]")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="take in what is there, commit, and end")] = False,
+    once: Annotated[bool, typer.Option("--once", help="process the available input, commit, and exit")] = False,
     accept_clock: Annotated[
         bool,
-        typer.Option("--accept-clock", help="this machine's clock is right, though it has jumped or is behind the store's"),
+        typer.Option("--accept-clock", help="accept this machine's clock though it jumped or is behind the store's"),
     ] = False,
     standby: Annotated[
         bool, typer.Option("--standby", help="while another run has the store, wait, and take over when it ends")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="go on though the start drops what is served (`belvedere plan`)")] = False,
-    json: Annotated[bool, typer.Option("--json", help="print a JSON object per line")] = False,
-    log: Annotated[LogFormat, typer.Option("--log", help="json: a JSON object a line on stderr")] = LogFormat.TEXT,
+    yes: Annotated[bool, typer.Option("--yes", help="continue even if the start drops served data (`belvedere plan`)")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object per line")] = False,
+    log: Annotated[LogFormat, typer.Option("--log", help="json: log one JSON object per line to stderr")] = LogFormat.TEXT,
 ) -> int:
     """Maintain a script's views and serve them."""
     with logged(log):
@@ -149,7 +149,7 @@ def bring_up_to_date(url: str, log: LogFormat, waits: bool = False) -> None:
                 raise
         time.sleep(0.5)
     if steps:
-        message = f"the store was brought to format {FORMAT}: {', '.join(step.what for step in steps)}"
+        message = f"the store was upgraded to format {FORMAT}: {', '.join(step.what for step in steps)}"
         if log is LogFormat.TEXT:
             typer.echo(message, err=True)
         else:

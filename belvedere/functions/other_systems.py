@@ -11,14 +11,14 @@ _PARSED = "write to_timestamp(text, 'yyyy-MM-dd HH:mm:ss'), with the letters of 
 _JSON = "write get_json_object(text, '$.a'), or from_json(text, 'a INT')"
 
 OTHER_FUNCTIONS: Mapping[str, str] = {
-    "PROCTIME": "write now(), the clock of the epoch; the time of arrival is a column `p TIMESTAMP METADATA FROM 'timestamp'`",
-    "WINDOW": "group by it as it stands: GROUP BY window(ts, '10 minutes'); or take Tumble(...) in FROM, and GROUP BY wend",
+    "PROCTIME": "write now(), the clock of the epoch; for the time of arrival declare `p TIMESTAMP METADATA FROM 'timestamp'`",
+    "WINDOW": "write GROUP BY window(ts, '10 minutes'), or Tumble(...) in FROM and GROUP BY wend",
     "MZ_NOW": "write now(), the clock of the epoch: WHERE ts >= now() - INTERVAL '1' HOUR",
     "DATE_BIN_HOPPING": "take HOP(TABLE t, DESCRIPTOR(ts), slide => INTERVAL '1' MINUTE, size => INTERVAL '5' MINUTES) in FROM",
     "CURRENT_ROW_TIMESTAMP": "write now(), the clock of the epoch",
     "ROW": "write struct(a, b), or named_struct('name', a, ...)",
-    "CURRENT_WATERMARK": "a bound is no value of a row: EMIT AFTER WATERMARK gives the rows that it has passed",
-    "SOURCE_WATERMARK": "write WATERMARK FOR ts alone: producers send the bounds",
+    "CURRENT_WATERMARK": "a watermark is not a value of a row: EMIT AFTER WATERMARK emits the rows below it",
+    "SOURCE_WATERMARK": "write WATERMARK FOR ts without an expression: producers send the bounds",
     "JSON_VALUE": _JSON,
     "JSON_QUERY": _JSON,
     "JSON_EXISTS": "write get_json_object(text, '$.a') IS NOT NULL",
@@ -27,7 +27,7 @@ OTHER_FUNCTIONS: Mapping[str, str] = {
     "SPLIT_INDEX": "write split_part(text, ',', 1), which counts from 1",
     "CONVERT_TZ": "write to_utc_timestamp(t, zone) or from_utc_timestamp(t, zone)",
     "HASH_CODE": "write hash(x)",
-    "ELEMENT": "write the place in brackets, counted from 0: list[0]",
+    "ELEMENT": "write the index in brackets, counted from 0: list[0]",
     "ARRAY_CONCAT": "write concat(a, b)",
     "ARRAY_REVERSE": "write reverse(list)",
     "MAP_UNION": "write map_concat(a, b)",
@@ -40,13 +40,13 @@ OTHER_FUNCTIONS: Mapping[str, str] = {
     "IS_ALPHA": "write text RLIKE '^[A-Za-z]+$'",
     **{f"SHA{bits}": f"write sha2(text, {bits})" for bits in (224, 256, 384, 512)},
     **{
-        f"ENDOF{unit}": f"write {unit.lower()}(t) + 1 {unit}, the time at which it ends"
+        f"ENDOF{unit}": f"write {unit.lower()}(t) + 1 {unit}, the end of the {unit.lower()}"
         for unit in ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
     },
 }
 """Replacements for functions."""
 OTHER_ARGUMENTS: Mapping[str, str] = {
-    "to_timestamp_ltz": "of a number of milliseconds write timestamp_millis(n), of seconds timestamp_seconds(n)",
+    "to_timestamp_ltz": "for milliseconds write timestamp_millis(n), for seconds timestamp_seconds(n)",
 }
 """Replacements for functions that take other arguments here than elsewhere."""
 TRUNCATED = "write sign(x) * floor(abs(x), 2) for two digits after the point"

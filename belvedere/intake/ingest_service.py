@@ -284,7 +284,7 @@ class IngestService:
         found = ahead_rows(table, taken.rows, now + self.ahead // timedelta(microseconds=1))
         before, self._ahead[table.id] = self._ahead.get(table.id, 0), self._ahead.get(table.id, 0) + len(found)
         for number in log_points(before, self._ahead[table.id]):
-            text = 'row %d of "%s" has a time more than %s ahead of the clock: it is taken, and moves no bound ([run] ahead)'
+            text = 'row %d of "%s" has a time more than %s ahead of the clock: it is accepted, but moves no bound ([run] ahead)'
             LOG.warning(text, number, table.name, self.ahead)
         return len(found)
 
@@ -303,7 +303,7 @@ class IngestService:
         raise fail(
             "B5026",
             f'the bound {time_text(act.time)} of "{table.name}" is more than {self.ahead} ahead of the clock',
-            hint='no row before it would count any more; write `ahead = "..."` under [run] in belvedere.toml if it is meant',
+            hint='all rows before it would be late; if that is intended, set `ahead = "..."` under [run] in belvedere.toml',
         )
 
     def _again(self, request: Request) -> Reply:
@@ -312,8 +312,8 @@ class IngestService:
         _, digest, answer = self._keys.known[request.table, request.key]
         if digest == request.digest:
             return answer
-        hint = "give each request a key of its own, and a repeated one the same body"
-        return Reply(422, problem(422, "B8033", f'the key "{request.key}" came before with another request', hint))
+        hint = "use a new key for each request, and the same body for a repeated request"
+        return Reply(422, problem(422, "B8033", f'the key "{request.key}" was already used with another request', hint))
 
     def _now(self) -> int:
         """The time of arrival; it never goes back, so that rows without a rowtime stay in order."""
@@ -340,7 +340,7 @@ class IngestService:
 
     def _take_back_in(self, entry: Entry, number: int) -> None:
         if entry.table not in self.catalog.inputs:
-            hint = f"define it again until they are taken in, or move the folder {self.journal.directory} away to go on without them"
+            hint = f"define the input again until its rows are processed, or move the folder {self.journal.directory} away to continue without them"
             raise fail(
                 "B6144", f'record {number} of the journal is for "{entry.table}", which the script does not define', hint=hint
             )
@@ -348,7 +348,7 @@ class IngestService:
         changed = changed_column(table, entry.rows) if isinstance(entry, AcceptedRows) else None
         if changed is not None:
             hint = (
-                f"run the script once as it was, or move the folder {self.journal.directory} away to go on without these rows"
+                f"run the earlier script once, or move the folder {self.journal.directory} away to continue without these rows"
             )
             message = (
                 f'record {number} of the journal has rows of "{table.name}" from before its column "{changed}" was changed'
@@ -388,15 +388,15 @@ UNKNOWN = Reply(
         "send it again with the same `Idempotency-Key`: it then counts once",
     ),
 )
-BUSY = Reply(503, problem(503, "B8032", "the epochs do not keep up with what is pushed", "send it again a little later"))
+BUSY = Reply(503, problem(503, "B8032", "epochs do not keep up with the pushed rows", "send it again in a few seconds"))
 
 
 def _not_written(error: OSError) -> Reply:
     if error.errno in FULL:
-        hint = "free some space; nothing of the request was taken"
-        return Reply(507, problem(507, "B8031", "the disk of the intake's journal is full", hint))
-    hint = "nothing of the request was taken; see that the folder of the journal can be written"
-    return Reply(503, problem(503, "B8031", "the intake's journal cannot be written", hint))
+        hint = "free some space and send it again; no row of the request was accepted"
+        return Reply(507, problem(507, "B8031", "the disk of the push journal is full", hint))
+    hint = "check that the journal's folder is writable; no row of the request was accepted"
+    return Reply(503, problem(503, "B8031", "the push journal cannot be written", hint))
 
 
 def position_in(last: EpochRow | None, journal: str = "") -> JournalPosition:

@@ -41,7 +41,7 @@ from belvedere.process.durable_files import sync_folder
 SEGMENT_BYTES = 16 << 20
 """A segment that has grown so large is followed by a new one."""
 SPENT_BYTES = 1 << 20
-"""So much of only committed records is not carried on: a new segment follows, and the old one goes."""
+"""Bytes of committed records after which a new segment is started, and the old one deleted."""
 LOCK = "lock"
 
 __all__ = ["ENDING", "LOCK", "Journal", "JournalPosition", "JournalTakeover"]
@@ -55,7 +55,7 @@ class _Segment:
     """The number of its last record; `first - 1` where it has none."""
     size: int = 0
     seed: int | None = None
-    """What the checks of its frames begin with."""
+    """Initial value of the checksums of its frames."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Journal:
         self.committed_sequence = committed.sequence
         self.headers: list[Mapping[str, Any]] = []
         self.notices: list[str] = []
-        """What people should know of the files as they were found."""
+        """Notices on the files' state at the start."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
             sync_folder(directory.parent)
@@ -274,7 +274,7 @@ def _locked(directory: Path, takes_over: bool) -> int | None:
         os.close(descriptor)
         if takes_over:
             return None
-        raise fail("B6143", f"the journal {directory} is in use", hint="end the other `belvedere run` first") from None
+        raise fail("B6143", f"the journal {directory} is in use", hint="stop the other `belvedere run` first") from None
     return descriptor
 
 
@@ -282,10 +282,10 @@ def _not_ours(directory: Path, why: str) -> Exception:
     return fail(
         "B6141",
         f"the journal {directory} {why}",
-        hint="put the store back that it was written for, or move the folder away to go on without the rows that it holds",
+        hint="restore the store that it belongs to, or move the folder away to continue without its rows",
     )
 
 
 def _unwritable(directory: Path, error: OSError) -> Exception:
-    hint = "see that this user may write there, and that the disk has space"
+    hint = "check that this user can write there, and that the disk has space"
     return fail("B6140", f"the journal {directory} cannot be written", hint=hint, detail=str(error))

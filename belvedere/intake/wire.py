@@ -33,7 +33,7 @@ ANSWER_SECONDS = 30.0
 
 GONE = Reply(
     503,
-    problem(503, "B8030", "nobody takes pushes in", "start `belvedere run`: `belvedere serve` only reads"),
+    problem(503, "B8030", "no run accepts pushes", "start `belvedere run`: `belvedere serve` only reads"),
 )
 STANDBY = Reply(
     503,
@@ -84,19 +84,19 @@ class _Room:
         self._changed = threading.Condition()
 
     def take(self, size: int) -> None:
-        """Wait until there is room for so many bytes, or for nothing else."""
+        """Wait until there is room for `size` bytes, or until nothing else uses it."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or not self._held or self._held + size <= self._most)
             self._held += size
 
     def give(self, size: int) -> None:
-        """So many bytes are done with."""
+        """Release `size` bytes."""
         with self._changed:
             self._held -= size
             self._changed.notify_all()
 
     def end(self) -> None:
-        """Nobody waits any more."""
+        """Wake all waiters at the end."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -200,7 +200,7 @@ class IngestClient:
         return self._open
 
     async def ask(self, request: Request) -> Reply:
-        """The desk's answer; 503 where nobody is there."""
+        """Return the ingest service's answer; 503 if there is no service."""
         many = isinstance(request.content, Pushed) and request.content.rows.num_rows > AT_ONCE
         data = await asyncio.to_thread(encode_request, request) if many else encode_request(request)
         async with self._lock:

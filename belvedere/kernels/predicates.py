@@ -27,7 +27,7 @@ EXACT = 1 << 53
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operators.eq, "<>": operators.ne, "<": operators.lt, "<=": operators.le, ">": operators.gt, ">=": operators.ge,
 }  # fmt: skip
-"""Of arrays, and of pairs of numbers."""
+"""Comparisons of arrays, and of pairs of numbers."""
 TEXTS = ("in", "text", "concat")
 """What is computed with Python's values."""
 STEPS: dict[str, Callable[[Any, Any], Any]] = {
@@ -45,7 +45,7 @@ def holds(rows: SortedRows, terms: Sequence[Term]) -> Bools:
 
 
 def leaves(term: Term) -> Iterator[ColumnTerm]:
-    """What the term reads."""
+    """Yield the columns that the term reads."""
     if isinstance(term, ColumnTerm):
         yield term
     elif isinstance(term, OperationTerm):

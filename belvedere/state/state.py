@@ -46,7 +46,7 @@ RETAIN = 60.0
 
 @dataclass(frozen=True)
 class Size:
-    """What one relation takes in a store: rows that count, bytes of its table and its runs, how many runs it has."""
+    """Size of one relation in a store: live rows, bytes of its table and its runs, the number of its runs."""
 
     rows: int
     bytes: int
@@ -78,9 +78,10 @@ class State:
         remote: Remote | None = None,
         copies: int = COPIES,
     ):
-        """`at` is the place of the last manifest, None for a new store; of a `remote` state the folder has copies, of about so many bytes.
+        """Open the state. `at` is the place of the last manifest, None for a new store; of a `remote` state the folder
+        has copies, of about `copies` bytes.
 
-        Raises B7061 where it cannot be read, B7064 where it cannot be reached.
+        Raises B7061 if it cannot be read, B7064 if it cannot be reached.
         """
         self.folder, self.run_bytes, self.retain, self.copies = folder, run_bytes, retain, copies
         self.files = Files(folder, remote)
@@ -145,7 +146,7 @@ class State:
         return Arrangement(found[0], self._spill, self.run_bytes, runs_of(*found, self.files))
 
     def sizes(self) -> dict[str, Size]:
-        """What each relation takes on disk."""
+        """Return the sizes of all relations on disk."""
         return {
             name: Size(
                 sum(e.alive for e in entries),
@@ -270,7 +271,7 @@ class State:
         return found, self._writer.add(found.whole())
 
     def _figures(self) -> dict[str, Any]:
-        """What all state takes, for people: rows, bytes, runs, and the seconds that it cost."""
+        """Return the figures of all state for people: rows, bytes, runs, and its costs in seconds."""
         manifest = self._prepared or self.manifest
         entries = [e for _, found in manifest.relations.values() for e in found]
         return {

@@ -40,7 +40,7 @@ from belvedere.syntax.wording import did_you_mean, misfit
 
 HINTS = {
     "version": "write `JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`",
-    "over": "windows of streams are for joins of two streams by name: SELECT STREAM ... FROM a OVER (...) JOIN b ON ...",
+    "over": "windows of streams need a join of two named streams: SELECT STREAM ... FROM a OVER (...) JOIN b ON ...",
 }
 WINDOW_TIME = "window_time"
 """Flink's name for the last millisecond of a window."""
@@ -62,7 +62,7 @@ def lower_item(frame: Frame, item: exp.Expr) -> tuple[Node, list[FromItem]]:
             node, source = _window_call(frame, item)
         elif isinstance(item.this, (exp.Func, exp.Anonymous)):
             name = item.this.name or item.this.sql()
-            hint = "explode, posexplode, inline, Tumble, Hop, Cumulate and Session of something can stand in FROM"
+            hint = "FROM allows explode, posexplode, inline, Tumble, Hop, Cumulate and Session"
             hint = OTHER_FUNCTIONS.get(name.upper(), hint)
             raise frame.fail("B3023", f"table function `{name}` is not known", item, hint)
         else:
@@ -73,7 +73,7 @@ def lower_item(frame: Frame, item: exp.Expr) -> tuple[Node, list[FromItem]]:
         return _values(frame, item)
     if isinstance(item, exp.Query):
         return _derived(frame, item)
-    raise frame.fail("B3023", f"`{item.sql('spark')}` cannot stand in FROM", item)
+    raise frame.fail("B3023", f"`{item.sql('spark')}` is not allowed in FROM", item)
 
 
 def _derived(frame: Frame, item: exp.Query) -> tuple[Node, list[FromItem]]:
@@ -217,7 +217,7 @@ def calendar_windows(frame: Frame, call: Any, kind: TimeWindowKind, local: bool)
     windows = CalendarWindows(kind, known[0], known[-1], zone)
     if kind is TimeWindowKind.CUMULATE and known[0].count % known[-1].count:
         raise frame.fail(
-            "B5002", "`dur` must be so many times `hopsize`", call.args["dur"], "windows grow by hopsize up to dur"
+            "B5002", "`dur` must be a multiple of `hopsize`", call.args["dur"], "windows grow by hopsize up to dur"
         )
     if windows.branches > MAX_BRANCHES:
         message = f"a row is in {windows.branches} windows: {MAX_BRANCHES} at most"
@@ -242,7 +242,7 @@ def _fixed_windows(frame: Frame, node: Node, call: Any, source: FromItem, column
     lengths = {n: _length(frame, call, n) for n in ("dur", "hopsize", "offset", "gap") if call.args.get(n) is not None}
     if kind is TimeWindowKind.CUMULATE and lengths["dur"] % lengths["hopsize"]:
         raise frame.fail(
-            "B5002", "`dur` must be so many times `hopsize`", call.args["dur"], "windows grow by hopsize up to dur"
+            "B5002", "`dur` must be a multiple of `hopsize`", call.args["dur"], "windows grow by hopsize up to dur"
         )
     keys = tuple(_column_of(frame, source, k).internal for k in call.args.get("keys") or ())
     size = lengths["gap"] if "gap" in lengths else lengths["dur"]

@@ -49,7 +49,7 @@ def arriving_rows(plan: Node, context: StatementContext, place: exp.Expr) -> Arr
     plan = inline(plan, lambda relation: _simple_view(relation, context))
     source = rows_source(plan)
     if source is None:
-        raise context.fail("B5211", "a window needs rows that only arrive, in their order", place, HINT)
+        raise context.fail("B5211", "a window needs an append-only relation", place, HINT)
     if isinstance(source, Union):
         return _of_union(plan, source, context, place)
     names = _columns(source, context, place)
@@ -124,7 +124,7 @@ def _columns(scan: Scan, context: StatementContext, place: exp.Expr) -> tuple[st
     if view is not None and isinstance(view.plan, Emit) and view.plan.stream:
         return SEQUENCE, PTIME, None, None
     name = table.name if table is not None else view.name if view is not None else scan.relation
-    raise context.fail("B5211", f"rows of `{name}` do not only arrive: they can change or leave", place, HINT)
+    raise context.fail("B5211", f"`{name}` is not append-only: its rows can change or leave", place, HINT)
 
 
 def fires(plan: Node) -> bool:

@@ -57,7 +57,7 @@ FORMS = {
     "sliding": "write sliding, an eviction, and perhaps a trigger: sliding, time(10), count(5)",
     "timeinterval": "write timeInterval, intervalDuration(60), and perhaps creationPeriod(10), discardAge(3600), intervalOffset(5)",
 }
-ORDER = "write the kind, its policies, partitioned BY ..., how partitions are forgotten, and options, in this order"
+ORDER = "write the kind, its policies, partitioned BY ..., the eviction of partitions, and options, in this order"
 
 
 def window_of(clause: SplClause, find: FindColumn, fail: Fail) -> SplWindow:
@@ -97,17 +97,17 @@ class _Check:
         for part in parts:
             if part.word in KINDS or part.word not in WORDS:
                 hint = did_you_mean(str(part.args["this"]), tuple(WORDS.values())) or ORDER
-                raise self.fail("B5202", f"`{part.shown}` is no part of a window here", part, hint)
+                raise self.fail("B5202", f"`{part.shown}` is not allowed in this window", part, hint)
             takes = part.word in POLICIES or part.word in INTERVALS or part.word in FORGETTING
             if takes != bool(part.args.get("called")):
                 form = f"write {WORDS[part.word]}{'(...)' if takes else ''}"
                 raise self.fail("B5202", f"`{part.shown}` has the wrong form", part, form)
             if part.word in seen and part.word not in POLICIES and part.word not in FORGETTING:
-                raise self.fail("B5202", f"`{WORDS[part.word]}` is said twice", part, "keep one of them")
+                raise self.fail("B5202", f"`{WORDS[part.word]}` is given twice", part, "keep one of them")
             if part.args.get("value") is not None and not (
                 part.word in OPTIONS and isinstance(part.args["value"], exp.Boolean)
             ):
-                raise self.fail("B5202", f"`{part.shown}` takes no value", part, "an option is on by its name alone")
+                raise self.fail("B5202", f"`{part.shown}` takes no value", part, "write the option's name without a value")
             seen.add(part.word)
 
     def _in_order(self, parts: Sequence[SplPart]) -> None:
@@ -119,7 +119,7 @@ class _Check:
         ]
         for part, rank, before in zip(parts[1:], ranks[1:], ranks, strict=False):
             if rank < before:
-                raise self.fail("B5204", f"`{part.shown}` stands too late in the window", part, ORDER)
+                raise self.fail("B5204", f"`{part.shown}` comes too late in the window", part, ORDER)
 
     # -- policies -----------------------------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class _Check:
 
     def _interval(self, kind: SplPart, policies: list[SplPart], intervals: list[SplPart]) -> Interval:
         if policies:
-            message = f"`{policies[0].shown}` cannot stand in a timeInterval window"
+            message = f"`{policies[0].shown}` is not allowed in a timeInterval window"
             raise self.fail("B5207", message, policies[0], FORMS[kind.word])
         if not intervals or intervals[0].word != "intervalduration":
             place = intervals[0] if intervals else kind
@@ -190,8 +190,8 @@ class _Check:
         discard = self._micros(parts["discardage"], least=0) if "discardage" in parts else 0
         offset = self._micros(parts["intervaloffset"], least=0) if "intervaloffset" in parts else 0
         if offset >= duration:
-            hint = "an offset is at least 0 and less than intervalDuration"
-            raise self.fail("B5205", "intervalOffset is as long as the interval", parts["intervaloffset"], hint)
+            hint = "use an offset of at least 0 and less than intervalDuration"
+            raise self.fail("B5205", "intervalOffset must be shorter than the interval", parts["intervaloffset"], hint)
         return Interval(duration, period, discard, offset)
 
     # -- partitions and options ---------------------------------------------------------------------------------------
@@ -203,19 +203,19 @@ class _Check:
             raise self.fail("B5208", "PARTITION BY needs a window that is `partitioned`", keys[0], "write partitioned BY ...")
         if said and not keys:
             hint = "write partitioned BY column, or PARTITION BY column after the clause"
-            raise self.fail("B5208", "`partitioned` does not say by what", said[0], hint)
+            raise self.fail("B5208", "`partitioned` has no columns", said[0], hint)
 
     def _forgetting(self, kind: SplPart, parts: Sequence[SplPart]) -> Forgetting | None:
         found = self._of(parts, FORGETTING)
         if not found:
             return None
         if kind.word == "timeinterval":
-            hint = "panes leave by discardAge"
-            raise self.fail("B5206", f"a timeInterval window forgets no partitions by `{found[0].shown}`", found[0], hint)
+            hint = "use discardAge, which removes panes"
+            raise self.fail("B5206", f"`{found[0].shown}` is not supported for a timeInterval window", found[0], hint)
         if len(found) > 1:
-            raise self.fail("B5206", "a window forgets partitions in one way at most", found[1], "keep one of them")
+            raise self.fail("B5206", "a window takes only one eviction of partitions", found[1], "keep one of them")
         if not self._of(parts, (PARTITIONED,)):
-            message = f"`{found[0].shown}` is for windows that are partitioned"
+            message = f"`{found[0].shown}` needs a partitioned window"
             raise self.fail("B5206", message, found[0], "write partitioned BY column before it")
         match found[0].word:
             case "partitionage":
@@ -232,12 +232,14 @@ class _Check:
                 on.add(part.word)
             name = WORDS[part.word]
             if part.word == INCOMPLETE and not isinstance(kind, Sliding):
-                raise self.fail("B5209", f"{name} is for sliding windows", part, "leave it out: others fire when they are full")
+                raise self.fail(
+                    "B5209", f"{name} is only for sliding windows", part, "remove it: other windows fire when they are full"
+                )
             if part.word == EVICTED and not (isinstance(kind, Tumbling) and forgets):
                 hint = "write tumbling, ..., partitioned BY column, partitionAge(s) or partitionCount(n) or tupleCount(n)"
-                raise self.fail("B5209", f"{name} is for tumbling windows that forget partitions", part, hint)
+                raise self.fail("B5209", f"{name} is only for tumbling windows that evict partitions", part, hint)
             if part.word == FINAL and not isinstance(kind, Tumbling):
-                raise self.fail("B5209", f"{name} is for tumbling windows", part, "leave it out")
+                raise self.fail("B5209", f"{name} is only for tumbling windows", part, "leave it out")
         return on
 
     # -- arguments ----------------------------------------------------------------------------------------------------
@@ -254,7 +256,7 @@ class _Check:
         if found is None:
             name = WORDS[part.word]
             message = f"{name} needs a constant, not `{value.sql('spark')}`"
-            raise self.fail("B5205", message, value, "write a number; a column can stand only first in delta")
+            raise self.fail("B5205", message, value, "write a number; only delta takes a column, as its first argument")
         return found
 
     def _number(self, part: SplPart, least: int) -> int:
@@ -275,7 +277,7 @@ class _Check:
             raise self.fail("B5205", message, argument, "write seconds, or INTERVAL '10' SECOND")
         found = length if length is not None else round(self._constant(part, argument) * 1_000_000)
         if found < least:
-            bound = "more than no time" if least else "a time that is not negative"
+            bound = "an interval greater than zero" if least else "an interval that is not negative"
             raise self.fail("B5205", f"{WORDS[part.word]} takes {bound}", argument, "write seconds, or INTERVAL '10' SECOND")
         return found
 

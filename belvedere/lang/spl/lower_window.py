@@ -55,7 +55,7 @@ class SplGrouping(Grouping):
         if reading.of_panes and not isinstance(self.window.kind, Interval):
             hint = "write WINDOW (timeInterval, intervalDuration(60)), or firingTime()"
             place = expr if "start" in expr.meta else written
-            raise self.frame.fail("B5213", f"`{reading}()` is for timeInterval windows", place, hint)
+            raise self.frame.fail("B5213", f"`{reading}()` is only for timeInterval windows", place, hint)
         return column(self.reading(reading))
 
     def reading(self, reading: FiringReading, name: str | None = None) -> str:
@@ -76,7 +76,7 @@ class SplGrouping(Grouping):
 
     def _dependent(self, expr: exp.Column, written: exp.Expr) -> Expr:
         shown = self._shown(expr.name)
-        hint = f"say which of the window's: `last({shown})`; or add it to GROUP BY"
+        hint = f"aggregate it: `last({shown})`, or add it to GROUP BY"
         message = f"`{shown}` is neither partitioned by, grouped by nor aggregated"
         raise self.frame.fail("B3030", message, expr if expr.meta else written, hint)
 
@@ -113,8 +113,8 @@ class SplLowering(SelectLowering):
     def _check_where(self) -> None:
         where = self.select.args.get("where")
         if rows_source(self.frame.plan) is None:
-            hint = "a row enters a window or not by its own columns"
-            raise self.context.fail("B5214", "such a WHERE beside a window is not supported", where or self.select, hint)
+            hint = "use only columns of the row to filter rows before the window"
+            raise self.context.fail("B5214", "this WHERE is not supported together with a window", where or self.select, hint)
 
     # -- the window and its groups ------------------------------------------------------------------------------------
 
@@ -138,16 +138,16 @@ class SplLowering(SelectLowering):
     def _notice_final(self, window: SplWindow) -> None:
         if window.final and not self.context.is_read:
             part = next(p for p in self.clause.expressions if p.word == FINAL)
-            hint = "it counts where rows end: in `belvedere query` and belvedere.sql(...)"
-            self.context.notice("B5217", "the rows of a view do not end: flushOnFinal changes nothing here", part, hint)
+            hint = "use it where the input ends: in `belvedere query` and belvedere.sql(...)"
+            self.context.notice("B5217", "flushOnFinal has no effect in a view: its input never ends", part, hint)
 
     def _check_late_windows(self) -> None:
         for clause in (*self.outputs, *self.orders):
             found = clause.expr.find(exp.Window, SubqueryValue)
             if found is not None:
                 what = "OVER" if isinstance(found, exp.Window) else "a subquery"
-                hint = "write a view with the window, and this in a query of that view"
-                raise self.context.fail("B5214", f"{what} beside a window is not supported", clause.written, hint)
+                hint = "write the window as a view, and this in a query of the view"
+                raise self.context.fail("B5214", f"{what} is not supported together with a window", clause.written, hint)
 
     def _column(self, written: exp.Expr) -> tuple[str, pa.DataType]:
         found = Resolver(self.frame).resolve(written)
@@ -167,7 +167,7 @@ class SplLowering(SelectLowering):
             return []
         if group.args.get("all") or grouping_sets(group)[1] is not None:
             hint = "name the columns"
-            raise self.context.fail("B5214", "such a GROUP BY beside a window is not supported", group, hint)
+            raise self.context.fail("B5214", "this GROUP BY is not supported together with a window", group, hint)
         found: list[Item] = []
         for written in group.expressions:
             position = ordinal(written)
@@ -212,8 +212,8 @@ class SplLowering(SelectLowering):
         if not isinstance(window.kind, Tumbling) or not isinstance(window.kind.eviction, Punctuation):
             return rows, None
         if rows.punctuation is None:
-            hint = "take a view that fires: V := SELECT STREAM ... FROM t WINDOW (...)"
-            raise self._fail_at("punct", "B5212", "punct() ends a window with each firing of a view below", hint)
+            hint = "read a view that fires: V := SELECT STREAM ... FROM t WINDOW (...)"
+            raise self._fail_at("punct", "B5212", "punct() needs an input view that fires", hint)
         return rows, rows.punctuation
 
     @staticmethod
@@ -222,10 +222,10 @@ class SplLowering(SelectLowering):
 
     def _check_event_time(self, rows: ArrivingRows) -> None:
         if rows.time is None:
-            hint = "say WATERMARK FOR where the stream is defined"
+            hint = "declare WATERMARK FOR in the stream's definition"
             raise self._fail_at("timeinterval", "B5210", "timeInterval needs rows with an event time", hint)
         if self.frame.plan.schema[rows.time].type != TIMESTAMP:
-            raise AssertionError("event times are timestamps")
+            raise AssertionError("CAST the event time to TIMESTAMP in a view")
 
     def _fail_at(self, word: str, code: str, message: str, hint: str) -> BelvedereError:
         part = next(p for p in self.clause.expressions if p.word == word)

@@ -34,8 +34,8 @@ def _cast(scope: TypeScope, expr: Any) -> Typed:
     inner = scope.typed(expr.this)
     _check_literal(scope, expr, target)
     if t.is_interval(inner.type) and t.is_number(target) and isinstance(expr.this.unnest(), exp.Column):
-        message = f"{t.a_type(inner.type)} has several fields, and is no number"
-        raise scope.fail("B3002", message, expr, "say the unit first: CAST(CAST(i AS INTERVAL SECOND) AS BIGINT)")
+        message = f"{t.a_type(inner.type)} has several fields, so it is not a number"
+        raise scope.fail("B3002", message, expr, "convert it to one unit first: CAST(CAST(i AS INTERVAL SECOND) AS BIGINT)")
     if not castable(inner.type, target):
         message = f"{t.a_type(inner.type)} cannot be cast to {t.a_type(target)}"
         raise scope.fail("B3002", message, expr, "compute it: `x <> 0`, date_from_unix_date(days), unix_date(date), ...")
@@ -101,7 +101,7 @@ def _bracket(scope: TypeScope, expr: Any) -> Typed:
             raise scope.fail("B3002", message, index, "CAST it to the type of the keys")
         if t.is_array(owner.type) and type_ not in (t.INT8, t.INT16, t.INT32, *(() if element_at else (t.INT64, t.NULL))):
             raise scope.fail(
-                "B3002", f"an element of an array has a number, not {t.a_type(type_)}", index, "write a[0] for the first"
+                "B3002", f"an array index must be a number, not {t.a_type(type_)}", index, "write a[0] for the first element"
             )
     if pa.types.is_map(owner.type):
         return Typed(owner.type.item_type, True)
@@ -128,9 +128,7 @@ def _struct(scope: TypeScope, expr: Any) -> Typed:
 def _map(scope: TypeScope, expr: Any) -> Typed:
     keys, values = expr.args.get("keys"), expr.args.get("values")
     if isinstance(keys, exp.Array) and not keys.expressions:
-        raise scope.fail(
-            "B3002", "a map without keys has no type", expr, "give it one, or write CAST(NULL AS MAP<STRING, INT>)"
-        )
+        raise scope.fail("B3002", "an empty map has no type", expr, "give it one, or write CAST(NULL AS MAP<STRING, INT>)")
     if isinstance(keys, exp.Array) and isinstance(values, exp.Array):
         return Typed(pa.map_(scope.common(keys.expressions).type, scope.common(values.expressions).type), False)
     lists = [scope.typed(e) for e in (keys, values) if e is not None]
@@ -154,10 +152,10 @@ def _in_zone(scope: TypeScope, expr: Any) -> Typed:
         hint = "CAST it to TIMESTAMP"
         raise scope.fail("B3002", f"a TIMESTAMP is needed here, not {t.a_type(inner.type)}", expr, hint)
     if scope.type(zone) not in (t.STRING, t.NULL):
-        raise scope.fail("B3002", "a time zone is a text", expr, "write 'Europe/Berlin' or '+02:00'")
+        raise scope.fail("B3002", "write the time zone as a string", expr, "write 'Europe/Berlin' or '+02:00'")
     if isinstance(zone, exp.Literal) and not is_zone(zone.name):
-        hint = "write a region as 'Europe/Berlin', or a distance from UTC as '+02:00'"
-        raise scope.fail("B3002", f"`{zone.name}` is no time zone", expr, hint)
+        hint = "write a region as 'Europe/Berlin', or an offset from UTC as '+02:00'"
+        raise scope.fail("B3002", f"`{zone.name}` is not a time zone", expr, hint)
     return Typed(TIMESTAMP, True)
 
 
@@ -176,7 +174,7 @@ def _window(scope: TypeScope, expr: Any) -> Typed:
         type_ = scope.type(child)
         if has_map(type_):
             hint = "write map_entries(...), or one of its values"
-            raise scope.fail("B3002", f"{t.a_type(type_)} cannot stand in OVER: it has no order", child, hint)
+            raise scope.fail("B3002", f"{t.a_type(type_)} is not allowed in OVER: it has no order", child, hint)
     _check_distances(scope, expr)
     call = unwrap_aggregate(expr.this)
     name = function_name(call)
@@ -211,7 +209,7 @@ def _check_distances(scope: TypeScope, expr: Any) -> None:
         else:
             fits = t.is_number(key) or (key == t.DATE and distance == t.INT32)
         if not fits:
-            message = f"a frame over {t.a_type(key)} cannot reach {t.a_type(distance)} far"
+            message = f"a frame over {t.a_type(key)} cannot have the distance {t.a_type(distance)}"
             hint = "order by a number with a number, by a time with an interval, or write ROWS"
             raise scope.fail("B3015", message, keys[0], hint)
 
@@ -229,7 +227,7 @@ def _shifted(scope: TypeScope, call: Any) -> Typed:
         return Typed(found.type, True)
     given = scope.typed(default)
     if not castable(given.type, found.type):
-        message = f"{t.a_type(given.type)} cannot stand in for {t.a_type(found.type)}"
+        message = f"{t.a_type(given.type)} cannot replace {t.a_type(found.type)}"
         raise scope.fail("B3002", message, default, "CAST it to the type of the value")
     return Typed(found.type, found.nullable or given.nullable)
 

@@ -1,6 +1,7 @@
-"""What the kernels are told: how boundaries are found, and what to give per window.
+"""Specification for the kernels: how boundaries are found, and the outputs per window.
 
-In: names of the row columns that Spark prepares. Out: immutable types that travel to the workers. Nothing is computed here.
+In: names of the row columns that Spark prepares. Out: immutable types that travel to the workers. Nothing is computed
+here.
 """
 
 from __future__ import annotations
@@ -158,10 +159,10 @@ class KernelSpec:
 
 @dataclass(frozen=True)
 class Ends:
-    """What is known of END where blocks of rows find their windows alone.
+    """Facts about END for blocks of rows that find their windows alone.
 
-    `closing` are the places of its alternatives that never move back, `at_once` those of them that look at one tuple and its neighbours;
-    `length` is that of all TUMBLING windows, where they have one.
+    `closing` are the positions of its alternatives that never move back, `at_once` those of them that read one tuple
+    and its neighbours; `length` is the common length of all TUMBLING windows, if there is one.
     """
 
     closing: tuple[int, ...] = ()

@@ -59,7 +59,7 @@ MAX_REJECTED = 10_000
 
 
 class EpochRunner(Protocol):
-    """What the loop needs of `belvedere.engine.epoch.Engine`."""
+    """The loop's interface to `belvedere.engine.epoch.Engine`."""
 
     @property
     def last(self) -> LastEpoch:
@@ -67,7 +67,7 @@ class EpochRunner(Protocol):
 
     @property
     def exports(self) -> Deliveries:
-        """What goes on to sinks."""
+        """Return the deliveries to sinks."""
 
     def counts(self) -> Mapping[str, int]:
         """How many rows each stored relation has."""
@@ -114,7 +114,7 @@ class EpochProgress:
     streams: tuple[StreamStatus, ...] = ()
     """The status of the streams after it."""
     notices: tuple[str, ...] = ()
-    """What people should know about what came, and of views that have failed or healed."""
+    """Notices on the input, and on views that failed or recovered."""
     quarantined: Mapping[str, int | None] = field(default_factory=dict)
     """The views in quarantine, each with its last good epoch (None: there is none)."""
 
@@ -282,7 +282,7 @@ class RunLoop:
         return sift(self.store, known, tables, lambda some: self.engine.try_epoch(some, now, bounds), self._is_gone)
 
     def _look(self, now: datetime) -> New:
-        """What is new. A run that is to end waits a while for a source that waits for others, and says so."""
+        """Return the new data. A run with `once` waits a while for a source that waits for others, and reports it."""
         end, said = time.monotonic() + PATIENCE_SECONDS, ""
         while True:
             try:
@@ -297,7 +297,7 @@ class RunLoop:
             now += timedelta(microseconds=1)  # another look
 
     def _records(self, batch: EpochInput, epoch: int) -> dict[str, pa.Table]:
-        """What the epoch notes down beside the views."""
+        """Return the epoch's records besides the views."""
         found = _records(batch, epoch)
         if batch.new.renames:
             with closing(self.store.reader()) as reader:
@@ -329,7 +329,7 @@ def _without_those_before(batch: EpochInput, catalog: Catalog, engine: EpochRunn
 
 
 def _records(batch: EpochInput, epoch: int) -> dict[str, pa.Table]:
-    """What the epoch notes down beside the views."""
+    """Return the epoch's records besides the views."""
     records = {}
     if batch.files:
         records[FILES.name] = record_files(batch.files, epoch)

@@ -167,7 +167,7 @@ class DatabaseStore:
                 raise fail(
                     "B7006",
                     f'the store is in use by runner "{holder}" until {instant(expires).isoformat(timespec="seconds")}',
-                    hint="end the other runner, wait until then, or give another --store;"
+                    hint="stop the other runner, wait until then, or choose another --store;"
                     " `belvedere run --standby` waits and takes over",
                     detail=process,
                 )
@@ -192,7 +192,7 @@ class DatabaseStore:
         found = self._session.execute(f"SELECT owner, expires_at, process FROM {LEASE}{self._session.dialect.for_update}")
         if not self._lease:
             if found and found[0][1] > self._session.now() and not self._session.gone(found[0][2]):
-                raise fail("B7006", f'the store is in use by runner "{found[0][0]}"', hint="end the other runner first")
+                raise fail("B7006", f'the store is in use by runner "{found[0][0]}"', hint="stop the other runner first")
             return
         self._refuse_loser(found)
         if self._session.alone() is self._session:  # no thread renews it during an epoch
@@ -202,7 +202,7 @@ class DatabaseStore:
         """Raise B7007 where the lease as it was found is not ours any more."""
         assert self._lease is not None
         if not found or found[0][0] != self._lease.owner:
-            taker = f'runner "{found[0][0]}" has it' if found else "nobody has it"
+            taker = f'runner "{found[0][0]}" has it' if found else "no runner holds it"
             raise fail(
                 "B7007",
                 f"this runner lost its lease on the store: {taker}",

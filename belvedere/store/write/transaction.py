@@ -109,7 +109,9 @@ class EpochTransaction:
             self._gained[table] += pc.sum(piece[WEIGHT]).as_py() or 0
 
     def _apply_piece(self, layout: Layout, piece: pa.Table) -> None:
-        """What goes and comes back is overwritten in place; the rest is deleted, or inserted."""
+        """Write a piece of changes: rows that are deleted and inserted are overwritten in place; the others are deleted
+        or inserted.
+        """
         gone = layout.keys(_of_weight(piece, -1)[KEY].combine_chunks())
         coming = _of_weight(piece, 1).combine_chunks().to_batches()
         rows = pa.Table.from_batches(flat_batches(layout, coming), layout.flat)
