@@ -340,7 +340,8 @@ class IngestService:
 
     def _take_back_in(self, entry: Entry, number: int) -> None:
         if entry.table not in self.catalog.inputs:
-            hint = f"define the input again until its rows are processed, or move the folder {self.journal.directory} away to continue without them"
+            away = f"move the folder {self.journal.directory} away to continue without them"
+            hint = f"define the input again until its rows are processed, or {away}"
             raise fail(
                 "B6144", f'record {number} of the journal is for "{entry.table}", which the script does not define', hint=hint
             )

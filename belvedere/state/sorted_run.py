@@ -24,7 +24,7 @@ from belvedere.state.key_filters import Words, filter_of, is_filtered, words_of
 from belvedere.state.opened_run import OpenedRun, RunBlocks
 
 TAKE = 65_536
-"""So many rows are taken out of a run at once."""
+"""Maximum number of rows taken out of a run at once."""
 _NUMBERS, _POSITIONS, _SECONDS, _FILTER, _COUNT, _IN_ORDER = "$n:", "$p:", "$s:", "$b:", b"count:", b"in order"
 NONE: Positions = np.zeros(0, np.int64)
 LEAST, GREATEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
@@ -36,9 +36,10 @@ NOWHERE: Fence = (1, 0)
 
 @dataclass(frozen=True)
 class Arranged:
-    """What is arranged under a name: `paths` are hash columns by which rows are looked up, `ranges` columns with an order.
+    """Schema of an arrangement: `paths` are hash columns by which rows are looked up, `ranges` columns with an order.
 
-    `spans` are pairs of a path and a column: the rows of a key in the order of the column. `internal` columns are for the engine alone.
+    `spans` are pairs of a path and a column: the rows of a key in the order of the column. `internal` columns are only
+    for the engine.
     """
 
     name: str
@@ -210,7 +211,7 @@ class Run:
 
     @property
     def bytes(self) -> int:
-        """What it takes, without reading it."""
+        """Return its bytes, without reading it."""
         if self.place is not None:
             return self.place.length
         return int(self.opened.batch.nbytes)
@@ -260,7 +261,7 @@ class Run:
         return self._filters[name]
 
     def living(self, positions: Positions) -> Positions:
-        """Those of the positions that are not dead."""
+        """Return the positions that are not deleted."""
         return positions if (dead := self.dead) is None else positions[~dead.at(positions)]
 
     def all_living(self) -> Positions:
