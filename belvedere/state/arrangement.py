@@ -84,8 +84,9 @@ class Arrangement:
     def look_up_before(self, by: str, keys: Keys) -> Iterator[pa.RecordBatch]:
         """The rows as they were before this epoch whose path `by` is among `keys`."""
         requested, found = _distinct(keys), []
+        killed = by_run(self.killed)
         for run, positions, _ in found_keys(self._fences_of(by).holding(requested), by, requested):
-            died = np.concatenate([NONE, *(p for r, p in self.killed if r is run)])
+            died = np.concatenate([NONE, *killed.get(id(run), ())])
             alive = True if run.dead is None else ~run.dead.at(positions) | np.isin(positions, died) | run.died_at(positions)
             found.append((run, positions[alive] if run.dead is not None else positions))
         yield from self._rows(self._counted(len(requested), found))
@@ -270,6 +271,14 @@ class Arrangement:
         for run in self.runs:
             run.unearth()
         self.new, self.killed, self.filed = [], [], 0
+
+
+def by_run(killed: Iterable[tuple[Run, Positions]]) -> dict[int, list[Positions]]:
+    """Group the positions of rows that have died by the `id` of their run."""
+    found: dict[int, list[Positions]] = {}
+    for run, positions in killed:
+        found.setdefault(id(run), []).append(positions)
+    return found
 
 
 def _with_all(runs: Iterable[Run], keys: Numbers) -> Iterator[Held]:

@@ -94,15 +94,16 @@ class Merging:
         self.files.forget(m.run.place.file for m in found if m.run.place is not None)
 
     def install(self, arrangements: Mapping[str, Arrangement]) -> None:
-        """Replace the runs of merges that are done. Raises what one of them has raised."""
+        """Replace the runs of merges that are done. Raises what a merge of current runs has raised."""
         for done in [m for m in self._under_way if m.future.done()]:
             self._under_way.remove(done)
-            found = done.future.result()
             arrangement = arrangements.get(done.relation)
             merged = set(done.merge.runs)
             if arrangement is None or not merged <= set(arrangement.runs):
-                self._forget(found)
+                if done.future.exception() is None:  # its runs have left, maybe before it read them
+                    self._forget(done.future.result())
                 continue
+            found = done.future.result()
             for one in found:
                 done.merge.carry_over(one)
             arrangement.runs = (*(r for r in arrangement.runs if r not in merged), *(m.run for m in found))

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from belvedere.state.arrangement import Arrangement
+from belvedere.state.arrangement import Arrangement, by_run
 from belvedere.state.dead_rows import dead_batch
 from belvedere.state.files import Files, Writer
 from belvedere.state.manifest import Manifest, ManifestEntry, read_manifest, runs_of
@@ -80,12 +80,11 @@ def write_changes(arrangement: Arrangement, writer: Writer, write: Callable[[Run
     if fresh:
         one = fresh[0] if len(fresh) == 1 and fresh[0].dead is None else together(fresh)
         arrangement.new = [*placed, write(one)]
-    marked = arrangement.killed[arrangement.filed :]
+    marked = by_run(arrangement.killed[arrangement.filed :])
     for run in (*arrangement.runs, *placed):
         if len(run.carried) and run.carried_place is None:
             run.carried_place = writer.add(dead_batch(run.carried, len(run)))
-        died = [p for r, p in marked if r is run]
-        if died:
+        if died := marked.get(id(run)):
             assert run.dead is not None  # they are marked already
             run.died_apart = (*run.died_apart, writer.add(dead_batch(np.concatenate(died), len(run))))
     arrangement.filed = len(arrangement.killed)
@@ -136,9 +135,9 @@ class TaskArrangement:
             assert run.place is not None
             fences = tuple(run.fences.get(n, ANYWHERE) for n in run.arranged.fenced)
             found.runs.append(NewRun(run.place, len(run), fences))
+        killed = by_run(own.killed)
         for number, run in enumerate(own.runs):
-            died = [p for r, p in own.killed if r is run]
-            if died:
+            if died := killed.get(id(run)):
                 positions = np.concatenate(died)
                 found.died.append(Died(number, self.writer.add(dead_batch(positions, len(run))), len(positions)))
         self.writer.finish()

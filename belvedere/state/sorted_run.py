@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -57,19 +58,19 @@ class Arranged:
         """Whether bounds make rows leave that still count."""
         return bool(self.fingerprint.final)
 
-    @property
+    @cached_property
     def indexes(self) -> tuple[str, ...]:
         """The indexes of every run; rows are sorted by the first. Others are made when they are asked for."""
         keyed = () if self.append_only or KEY not in self.schema.names else (KEY,)
         return (*self.paths, *keyed, *self.ranges, *(span_name(*s) for s in self.spans))
 
-    @property
+    @cached_property
     def hashed(self) -> str | None:
         """Return the first index if it is of a hash. Rows lie in its order, so a large run can be cut by it."""
         first = self.indexes[0] if self.indexes else None
         return first if first in self.paths or first == KEY else None
 
-    @property
+    @cached_property
     def fenced(self) -> tuple[str, ...]:
         """The indexes whose least and greatest number the manifest has of each run: of a hash the first alone."""
         return (*([self.hashed] if self.hashed else []), *self.ranges)
@@ -191,6 +192,8 @@ class Run:
 
     def died_at(self, positions: Positions) -> Mask:
         """Which of the rows at these positions have died in this epoch, as far as that is in files."""
+        if not self.died_apart:
+            return np.zeros(len(positions), np.bool_)
         return self._with_marks(DeadRows(len(self)), self.died_apart).at(positions)
 
     @property
@@ -235,9 +238,9 @@ class Run:
     def index(self, name: str) -> RunIndex:
         """The index of a path, of `_key`, or of a range column; made where the run has none."""
         self.is_used = True
-        if name not in self._made:
-            self._made[name] = self._stored_index(name) or make_index(self.rows, name)
-        return self._made[name]
+        if (found := self._made.get(name)) is None:  # `let_go` may clear it in another thread
+            found = self._made[name] = self._stored_index(name) or make_index(self.rows, name)
+        return found
 
     def _stored_index(self, name: str) -> RunIndex | None:
         opened = self.opened
@@ -254,11 +257,12 @@ class Run:
 
     def filter(self, name: str) -> Words | None:
         """The filter of a hash; None where the run has none."""
-        if name not in self._filters:
-            opened, column = self.opened, _FILTER + name
-            is_there = column in opened.batch.schema.names
-            self._filters[name] = words_of(opened.columns([column])[0].to_numpy()) if is_there else None
-        return self._filters[name]
+        if name in (known := self._filters):
+            return known.get(name)
+        opened, column = self.opened, _FILTER + name
+        is_there = column in opened.batch.schema.names
+        found = known[name] = words_of(opened.columns([column])[0].to_numpy()) if is_there else None
+        return found
 
     def living(self, positions: Positions) -> Positions:
         """Return the positions that are not deleted."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from belvedere.state.arrangement import Arrangement
+from belvedere.state.arrangement import Arrangement, by_run
 from belvedere.state.checksum_pass import ChecksumPass
 from belvedere.state.dead_rows import Positions, dead_batch
 from belvedere.state.files import Files, Writer, damaged
@@ -298,9 +298,7 @@ class State:
             one = small[0] if len(small) == 1 and small[0].dead is None else together(small)
             written.append(self._written(one, self._writer))
         runs = [*kept, *written]
-        died: dict[int, list[Positions]] = {}
-        for run, positions in arrangement.killed[arrangement.filed :]:
-            died.setdefault(id(run), []).append(positions)
+        died = by_run(arrangement.killed[arrangement.filed :])
         return runs, tuple(self._entry(r, died.get(id(r), [])) for r in runs)
 
     def _entry(self, run: Run, died: list[Positions]) -> ManifestEntry:
@@ -336,7 +334,9 @@ class State:
             for run, entry in zip(runs, entries, strict=True):
                 run.count_dead(entry.dead)
             self._entries.update(zip(runs, entries, strict=True))
-            arrangement.runs, arrangement.new, arrangement.killed, arrangement.filed = tuple(runs), [], [], 0
+            if len(arrangement.runs) != len(runs) or any(a is not b for a, b in zip(arrangement.runs, runs, strict=True)):
+                arrangement.runs = tuple(runs)  # only then: what is made of the runs as a whole is kept with them
+            arrangement.new, arrangement.killed, arrangement.filed = [], [], 0
         old = self.manifest
         if self._prepared is not None:
             self.manifest, self._prepared = self._prepared, None

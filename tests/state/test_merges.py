@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import Barrier, Event
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from belvedere.schema import KEY
-from belvedere.state.merge import BITS, WIDTH, range_of
+from belvedere.state.merge import BITS, WIDTH, Merge, MergedRun, MergePiece, range_of
+from belvedere.state.merging import Merging
 from belvedere.state.sorted_run import Arranged, Run
 from belvedere.state.state import State
 
@@ -37,8 +39,8 @@ def rows(numbers: np.ndarray[Any, Any], hashes: Hashes) -> pa.RecordBatch:
     return pa.record_batch([pa.array(numbers), pa.array(numbers).cast(pa.string()), pa.array(hashes(numbers))], schema=SCHEMA)
 
 
-def opened(folder: Path, at: Any, arranged: Arranged) -> State:
-    state = State(folder, at, run_bytes=40_000, retain=0.0)
+def opened(folder: Path, at: Any, arranged: Arranged, run_bytes: int = 40_000) -> State:
+    state = State(folder, at, run_bytes=run_bytes, retain=0.0)
     state.arrange([arranged], frozenset({"R"} if at else ()))
     state.begin()
     return state
@@ -119,11 +121,19 @@ def test_a_key_lies_in_few_runs_and_no_row_is_lost(tmp_path: Path, arranged: Arr
     state.close()
 
 
-def test_two_merges_run_side_by_side(tmp_path: Path) -> None:
+def test_two_merges_run_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, barrier = Merge.make, Barrier(2)
+
+    def meeting(merge: Merge, piece: MergePiece) -> MergedRun:
+        barrier.wait(20)
+        return make(merge, piece)
+
     both = [Arranged(n, SCHEMA, ("_h0",)) for n in ("A", "B")]
     state = State(tmp_path)
     state.arrange(both, frozenset())
     for epoch in range(WIDTH):
+        if epoch == WIDTH - 1:
+            monkeypatch.setattr(Merge, "make", meeting)
         for name in "AB":
             state.arrangements[name].append([rows(np.arange(epoch * 300, epoch * 300 + 300), spread)])
         state.prepare()
@@ -131,4 +141,37 @@ def test_two_merges_run_side_by_side(tmp_path: Path) -> None:
         assert state.merging.wait() == (2 if epoch == WIDTH - 1 else 0)
     state.begin()
     assert [len(a.runs) for a in state.arrangements.values()] == [1, 1]
+    state.close()
+
+
+def test_a_merge_whose_runs_leave_before_it_reads_them_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = opened(tmp_path, None, BY_PATH, run_bytes=1 << 20)
+    monkeypatch.setattr(Merging, "start", lambda *_: None)
+    at: Any = None
+    for epoch in range(WIDTH):
+        state.arrangements["R"].append([rows(np.arange(epoch * 5_000, epoch * 5_000 + 5_000), spread)])
+        at = state.prepare()
+        state.committed()
+    state.close()
+    monkeypatch.undo()
+    gate, run = Event(), Merging._run
+
+    def late(merging: Merging, merge: Merge) -> list[MergedRun]:
+        gate.wait(20)
+        return run(merging, merge)
+
+    monkeypatch.setattr(Merging, "_run", late)
+    state = opened(tmp_path, at, BY_PATH, run_bytes=1 << 20)
+    state.arrangements["R"].append([rows(np.arange(70_000, 70_010), spread)])
+    state.prepare()
+    state.committed()
+    assert state.merging.has(state.arrangements["R"].runs)
+    state.arrangements["R"].overwrite(None, None, [rows(np.arange(90_000, 90_010), spread)])
+    state.prepare()
+    state.committed()
+    gate.set()
+    state.merging.wait()
+    state.begin()
+    assert numbers_of(state.arrangements["R"].look_up(None, None)) == list(range(90_000, 90_010))
+    assert not state.merging.has(state.arrangements["R"].runs)
     state.close()
