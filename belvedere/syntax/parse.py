@@ -94,8 +94,8 @@ def parse_statement(raw: RawStatement, text: str, file: str, read: Tokens) -> tu
         at = parser.here()
         problems.append(Problem("B1001", f"cannot read this statement at {shown(at)}", at.start, at.end + 1))
     elsewhere = other_window([t.text for t in raw.tokens]) if problems else None
-    for problem in problems if elsewhere is not None else ():
-        problem.hint = elsewhere
+    for found in problems if elsewhere is not None else ():
+        found.hint = elsewhere
     return statement, tuple(_diagnostic(p, file) for p in (*parser.findings, *problems))
 
 
