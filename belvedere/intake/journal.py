@@ -5,7 +5,8 @@ In: payloads of bytes. Out: the same, in order, from any number on that was not 
 when the journal is opened, and kept beside it. What the payloads mean is decided in `belvedere.intake.entry_bytes`.
 
 A suspended process may continue after another one has its journal. So a process that opens a journal which was not
-closed gets a term of its own and writes into its own segments. Their first header says where the segments before end.
+closed gets a term of its own and writes into its own segments. Each of their headers says where the segments before end:
+the first of them may be deleted while the other process is still suspended.
 After each write, a process checks the journal's claim (`journal_claim`) and acknowledges only if it is still its own:
 an acknowledged record was on the disk before the other process read it.
 """
@@ -35,6 +36,7 @@ from belvedere.intake.segments import (
     read_frames,
     seed_of,
     segment_name,
+    term_of,
 )
 from belvedere.process.durable_files import sync_folder
 
@@ -90,6 +92,10 @@ class Journal:
         self.directory, self._snapshot = directory, snapshot
         self._file: int | None = None
         self._broken = False
+        self._takes_over = False
+        """Whether the next record begins a segment: the last one is of another term."""
+        self._before: Mapping[str, Any] | None = None
+        """The last segment, and its end, when the term began; None where no term came before."""
         self._lock: int | None = None
         self._segments: list[_Segment] = []
         self.committed_sequence = committed.sequence
@@ -101,8 +107,7 @@ class Journal:
             sync_folder(directory.parent)
             claimed = read_claim(directory)
             self._lock = _locked(directory, takes_over=bool(before) and claimed.owner == before)
-            self._takes_over = bool(claimed.owner)
-            self._claim = Claim(owner or uuid.uuid4().hex, claimed.term + self._takes_over)
+            self._claim = Claim(owner or uuid.uuid4().hex, claimed.term + bool(claimed.owner))
             write_claim(directory, self._claim)
         except OSError as error:
             raise _unwritable(directory, error) from error
@@ -181,8 +186,6 @@ class Journal:
 
     def _load(self, committed: JournalPosition) -> None:
         there = counting(self.directory)
-        for path in there.void:
-            path.unlink(missing_ok=True)
         for path in there.paths:
             self._add(path, there.ends.get(path), path == there.paths[-1])
         found = {str(h["journal"]) for h in self.headers}
@@ -191,11 +194,23 @@ class Journal:
         if self._segments and self._segments[0].first > committed.sequence + 1:
             what = f"no longer has the records {committed.sequence + 1} to {self._segments[0].first - 1}, which the store does not have"
             raise _not_ours(self.directory, what)
+        for path in there.void:
+            path.unlink(missing_ok=True)
         self.id = committed.journal or next(iter(found), "") or uuid.uuid4().hex
         if self._segments and self.last < committed.sequence:  # an old copy was put back: all of it is in the store
             for segment in self._segments:
                 segment.path.unlink()
             self._segments.clear()
+        self._begin_term()
+
+    def _begin_term(self) -> None:
+        """Find out where the term began: here, unless it has a segment already, of a process that closed the journal."""
+        last = self._segments[-1] if self._segments else None
+        self._takes_over = self._claim.term > (term_of(last.path) if last else 0)
+        if self._takes_over:
+            self._before = {"name": last.path.name if last else "", "end": last.size if last else 0}
+        else:
+            self._before = self.headers[-1].get("before") if last else None
 
     def _add(self, path: Path, end: int | None, newest: bool) -> None:
         """Read a segment, up to where it counts; the torn end of the last one is cut off. Raises B6142."""
@@ -224,9 +239,8 @@ class Journal:
 
     def _start(self, first: int) -> _Segment:
         header = {"version": VERSION, "journal": self.id, "first": first, **self._snapshot()}
-        if self._takes_over:
-            last = self._segments[-1] if self._segments else None
-            header["before"] = {"name": last.path.name if last else "", "end": last.size if last else 0}
+        if self._before is not None:
+            header["before"] = self._before
         data = frame(json.dumps(header).encode(), None, 0)
         path = self.directory / segment_name(first, self._claim.term)
         scratch = path.with_suffix(".new")

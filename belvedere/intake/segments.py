@@ -109,16 +109,23 @@ class Counting:
 
 
 def counting(directory: Path) -> Counting:
-    """Return the segments of a journal's folder that count."""
+    """Return the segments of a journal's folder that count.
+
+    Each header of a term names the segment that was the last one when the term began. Where that is no longer there, the store has
+    all that came before the term. The newest term decides first: an older one may have gone on after it was taken over.
+    """
+    left = sorted(directory.glob(f"*{ENDING}"), key=lambda p: (term_of(p), p.name))
     found, ends, void = list[Path](), dict[Path, int](), list[Path]()
-    for path in sorted(directory.glob(f"*{ENDING}"), key=lambda p: (term_of(p), p.name)):
-        taken = (header_of(path) or {}).get("before")
-        if taken is not None:
-            while found and found[-1].name != taken["name"]:
-                void.append(found.pop())
-            if found:
-                ends[found[-1]] = int(taken["end"])
-        found.append(path)
+    while left:
+        term = [p for p in left if term_of(p) == term_of(left[-1])]
+        del left[-len(term) :]
+        found[:0] = term
+        before = next((b for p in term if (b := (header_of(p) or {}).get("before"))), None)
+        if before is not None:
+            while left and left[-1].name != before["name"]:
+                void.append(left.pop())
+            if left:
+                ends[left[-1]] = int(before["end"])
     return Counting(tuple(found), ends, tuple(void))
 
 

@@ -369,3 +369,112 @@ def test_a_broken_claim_is_no_claim(tmp_path: Path, text: bytes) -> None:
     last = Journal(journal.directory, JournalPosition(journal.id))
     assert numbers(last) == [(1, b"one"), (2, b"two")]
     last.close()
+
+
+def spent_by_a_suspended_one(folder: Path) -> tuple[Journal, Journal]:
+    """A journal that a second process took over, whose first segment is gone; the one that was suspended has begun a segment late."""
+    first = Journal(folder, JournalPosition("id"), owner="first")
+    first.append([b"one", b"two"])
+    first.committed(2)
+    second = Journal(folder, JournalPosition("id", 2), owner="second", before="first")
+    second.append([b"three", b"four"])
+    with pytest.raises(JournalTakeover):
+        first.append([b"late"])
+    second.committed(4)
+    second.append([b"five"])
+    assert len(list(folder.glob(f"*~*{module.ENDING}"))) == 1, "the first one of the term is gone"
+    first.close()
+    return first, second
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_late_segment_is_none_when_the_first_one_of_the_term_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: bool
+) -> None:
+    monkeypatch.setattr(module, "SPENT_BYTES", 0)
+    _, second = spent_by_a_suspended_one(tmp_path / "j")
+    if closed:
+        second.close()
+    third = Journal(tmp_path / "j", JournalPosition("id", 4), owner="third", before=None if closed else "second")
+    assert numbers(third) == [(5, b"five")]
+    third.committed(5)
+    third.append([b"six"])
+    third.committed(6)
+    third.append([b"seven"])
+    if not closed:
+        with pytest.raises(JournalTakeover):
+            second.append([b"late"])
+        second.close()
+    third.close()
+    fourth = Journal(tmp_path / "j", JournalPosition("id", 6))
+    assert numbers(fourth) == [(7, b"seven")]
+    fourth.append([b"eight"])
+    fourth = open_again(fourth, JournalPosition("id", 6))
+    assert numbers(fourth) == [(7, b"seven"), (8, b"eight")]
+    fourth.close()
+
+
+def test_a_late_segment_whose_number_fits_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records of the late segment end where the next one that counts begins."""
+    monkeypatch.setattr(module, "SPENT_BYTES", 0)
+    first = Journal(tmp_path / "j", JournalPosition("id"), owner="first")
+    first.append([b"one"])
+    first.committed(1)
+    second = Journal(tmp_path / "j", JournalPosition("id", 1), owner="second", before="first")
+    second.append([b"two"])
+    with pytest.raises(JournalTakeover):
+        first.append([b"late"])
+    second.committed(2)
+    second.append([b"three"])
+    first.close()
+    second.close()
+    again = Journal(tmp_path / "j", JournalPosition("id", 2))
+    assert numbers(again) == [(3, b"three")]
+    again.close()
+
+
+def test_who_took_over_and_wrote_nothing_leaves_no_way_for_late_records(tmp_path: Path) -> None:
+    """The next one begins a segment too: its records do not come behind late ones in the same file."""
+    first = Journal(tmp_path / "j", JournalPosition("id"), owner="first")
+    first.append([b"one"])
+    taken_over(first).close()
+    assert first._lock is not None
+    os.close(first._lock)  # it lies with another machine, whose locks have ended
+    first._lock = None
+    third = Journal(tmp_path / "j", JournalPosition("id"), owner="third")
+    with pytest.raises(JournalTakeover):
+        first.append([b"late"])
+    third.append([b"two"])
+    third.append([b"three"])
+    again = open_again(third)
+    assert numbers(again) == [(1, b"one"), (2, b"two"), (3, b"three")]
+    again.close()
+
+
+def test_the_newest_term_says_which_late_segments_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The third process read a late record of the first one, before the second one began a segment late that knows nothing of it."""
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 0)
+    first = Journal(tmp_path / "j", JournalPosition("id"), owner="first")
+    first.append([b"one"])
+    second = taken_over(first)
+    with pytest.raises(JournalTakeover):
+        first.append([b"two"])
+    third = taken_over(second, "third")
+    with pytest.raises(JournalTakeover):
+        second.append([b"late"])
+    third.append([b"three"])
+    for ended in (first, second, third):
+        ended.close()
+    again = Journal(tmp_path / "j", JournalPosition("id"))
+    assert numbers(again) == [(1, b"one"), (2, b"two"), (3, b"three")]
+    again.close()
+
+
+def test_a_journal_that_is_refused_keeps_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SPENT_BYTES", 0)
+    spent_by_a_suspended_one(tmp_path / "j")[1].close()
+    files = sorted(p.name for p in (tmp_path / "j").iterdir())
+    for position in (JournalPosition("id", 1), JournalPosition("another", 4)):
+        with pytest.raises(BelvedereError, match="B6141"):
+            Journal(tmp_path / "j", position)
+    assert sorted(p.name for p in (tmp_path / "j").iterdir()) == files

@@ -137,6 +137,29 @@ def test_a_connection_that_was_ended_is_not_told_as_a_server_that_cannot_be_reac
     store.close()
 
 
+def test_a_run_that_lost_its_connections_keeps_its_lease(postgres_url: str, ask: Ask) -> None:
+    """Nothing comes: it only renews its lease, on a connection of its own."""
+    pids = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+    with closing(open_store(postgres_url)) as standby:
+        there = ask(pids)
+        with closing(open_store(postgres_url)) as store:
+            store.acquire("active", 600)
+            lost = [pid for (pid,) in ask(pids) if (pid,) not in there]
+            assert len(lost) == 2
+            for pid in lost:
+                ask(f"SELECT pg_terminate_backend({pid}, 5000)")
+                store.renew()
+                assert standby.holder() == "active"
+            store.begin().commit(epoch(1))
+    ended = "UPDATE _belvedere_lease SET process = json_build_object('backend', 0, 'started', ({})::text)"
+    with closing(open_store(postgres_url)) as store, closing(open_store(postgres_url)) as standby:
+        store.acquire("active", 600)
+        ask(ended.format("pg_postmaster_start_time() - interval '1 second'"))
+        assert standby.holder() == "active", "the server was restarted: it has ended all connections"
+        ask(ended.format("pg_postmaster_start_time() + interval '1 second'"))
+        assert standby.holder() is None
+
+
 def test_a_start_that_loses_its_connection_begins_again(
     postgres_url: str, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

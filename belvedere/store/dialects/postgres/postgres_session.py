@@ -60,6 +60,8 @@ AND c.relnamespace IN (
 AND a.pid NOT IN (SELECT json_array_elements_text(?::json)::int)
 GROUP BY a.pid, a.usename, a.application_name, a.state, a.xact_start ORDER BY a.xact_start LIMIT 1
 """
+BACKEND = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+RESTARTED = "SELECT pg_postmaster_start_time() > CAST(CAST(? AS text) AS timestamptz)"
 NOW = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
 
 _SETTINGS = (
@@ -77,11 +79,11 @@ class PostgresSession(Session):
 
     writes_late = True
 
-    def __init__(self, dialect: Dialect, url: str, process: str | None = None):
+    def __init__(self, dialect: Dialect, url: str):
         self.dialect = dialect
         self.url = url
         self._lock = RLock()
-        self._process = process
+        self._process = ""
         self._alone: PostgresSession | None = None
         self._filled: set[str] = set()
         self._swept = False
@@ -92,6 +94,9 @@ class PostgresSession(Session):
         with self._guarded(), connection.cursor() as cursor:
             cursor.execute(ENCODING)
             refuse_encoding(str(cursor.fetchall()[0][0]), self.url)
+            cursor.execute(BACKEND)
+            pid, started = cursor.fetchall()[0]
+            self._process = json.dumps({"backend": pid, "started": started})
             for name, type_ in ((KEYS, 'text COLLATE "C"'), (NUMBERS, "bigint")):
                 cursor.execute(f"CREATE TEMP TABLE {name} (k {type_}) ON COMMIT DELETE ROWS")
         return connection
@@ -113,8 +118,6 @@ class PostgresSession(Session):
                 raise
             # the server was restarted between two epochs: nothing is lost
             self._connection = self._connect()
-            if self._alone is not None:
-                self._alone._process = self.process()
             self.execute("BEGIN")
 
     def patiently(self, work: Callable[[], None]) -> None:
@@ -293,7 +296,7 @@ class PostgresSession(Session):
 
     def alone(self) -> PostgresSession:
         if self._alone is None:
-            self._alone = PostgresSession(self.dialect, self.url, self.process())
+            self._alone = PostgresSession(self.dialect, self.url)
         return self._alone
 
     def bytes_of(self, tables: Sequence[str]) -> Mapping[str, int]:
@@ -301,17 +304,17 @@ class PostgresSession(Session):
         return {name: int(self.execute(sql, (quoted(name),))[0][0]) for name in tables}
 
     def process(self) -> str:
-        if self._process is not None:
-            return self._process
-        sql = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
-        pid, started = self.execute(sql)[0]
-        return json.dumps({"backend": pid, "started": started})
+        """The process by this connection: a lease names the one that renews it, which notices first if it is lost."""
+        return self._process
 
     def gone(self, process: str) -> bool:
         holder = json.loads(process)
         found = self.execute("SELECT backend_start::text FROM pg_stat_activity WHERE pid = ?", (int(holder["backend"]),))
         # who may not see other users' sessions gets NULL for their start
-        return not found or (found[0][0] is not None and found[0][0] != holder["started"])
+        if found and found[0][0] in (None, holder["started"]):
+            return False
+        # a server that was restarted has ended all connections: that says nothing of the processes
+        return not self.execute(RESTARTED, (holder["started"],))[0][0]
 
     def now(self) -> int:
         return int(self.execute(NOW)[0][0])
