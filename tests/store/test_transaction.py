@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import time
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from math import isnan, nan
@@ -14,6 +16,7 @@ import pytest
 from belvedere.errors import BelvedereError
 from belvedere.store import Store, open_store
 from belvedere.store.dialects import dialect_of
+from belvedere.store.dialects.faults import is_unreachable
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import CHUNK_BYTES
 from belvedere.store.write.rows_by_tasks import COPIED
@@ -95,7 +98,7 @@ def copies(store: Store) -> list[str]:
 
 
 def test_rows_that_other_processes_put_in(store: Store) -> None:
-    """A task that was run twice counts once; what it left goes with the next run's first copy."""
+    """A task that was run twice counts once; a rollback leaves nothing, and what a killed run left goes with the next one's first copy."""
     parts = [[row(f"{part}-{i}", number=i, share=nan, word="ü\0") for i in range(500)] for part in range(3)]
 
     def put(task: Any) -> pa.Table:
@@ -109,6 +112,10 @@ def test_rows_that_other_processes_put_in(store: Store) -> None:
     assert (take is not None) is (store.dialect == "postgres")
     (take or (lambda: transaction.append("Counts", reader([r for part in parts for r in part]))))()
     transaction.rollback()
+    assert copies(store) == []
+    killed = open_store(store.url)
+    killed.begin().append_apart(COUNTS, put, 1500)
+    killed._session.close()  # type: ignore[attr-defined]
     assert len(copies(store)) == (take is not None)
     again = open_store(store.url)
     transaction = again.begin()
@@ -188,6 +195,70 @@ def test_processes_that_do_not_reach_the_database(store: Store) -> None:
     transaction = store.begin()
     assert stored(transaction).keys() == {"a", "n2", "n3"}
     transaction.rollback()
+
+
+@pytest.mark.parametrize(
+    ("error", "unreachable"),
+    [
+        (ConnectionRefusedError("refused"), True),
+        (RuntimeError("BelvedereError: B7005: the Postgres server cannot be reached"), True),
+        (RuntimeError("ModuleNotFoundError: No module named 'adbc_driver_postgresql'"), True),
+        (RuntimeError("ExecutorLostFailure (executor 3 exited)"), False),
+        (RuntimeError("BelvedereError: B7088: a value is out of Postgres' range"), False),
+    ],
+)
+def test_which_errors_say_that_tasks_do_not_reach_the_database(error: Exception, unreachable: bool) -> None:
+    assert is_unreachable(error) is unreachable
+
+
+def test_a_lost_task_costs_one_epoch(store: Store) -> None:
+    """The table that it was to fill is dropped, and the next rows go to tasks again."""
+    filled(store, [A])
+
+    def put(task: Any) -> pa.Table:
+        list(task(reader([B])))
+        raise RuntimeError("ExecutorLostFailure (executor 3 exited)")
+
+    transaction = store.begin()
+    assert transaction.append_apart(COUNTS, put, 1) is None
+    assert copies(store) == []
+    transaction.rollback()
+    transaction = store.begin()
+    take = transaction.append_apart(COUNTS, partial(staged_rows, [C]), 1)
+    unused = transaction.append_apart(COUNTS, partial(staged_rows, [B]), 1)
+    assert (take is not None) is (unused is not None) is (store.dialect == "postgres")
+    (take or (lambda: transaction.append("Counts", reader([C]))))()
+    transaction.commit(epoch(2))
+    assert copies(store) == []
+    transaction = store.begin()
+    assert stored(transaction).keys() == {"a", "c"}
+    transaction.rollback()
+
+
+@pytest.mark.postgres
+def test_a_run_that_lost_its_lease_drops_no_table_of_the_new_owner(postgres_url: str) -> None:
+    with closing(open_store(postgres_url)) as old, closing(open_store(postgres_url)) as new:
+        filled(old, [A])
+        old.acquire("suspended", 0.001)
+        suspended = old.begin()
+        time.sleep(0.01)
+        new.acquire("new", 60)
+        new._tables.load()  # type: ignore[attr-defined]
+        transaction = new.begin()
+        take = transaction.append_apart(COUNTS, partial(staged_rows, [B]), 1)
+        with pytest.raises(BelvedereError, match="B7007"):
+            suspended.append_apart(COUNTS, partial(staged_rows, [C]), 1)
+        suspended.rollback()
+        assert take is not None
+        take()
+        transaction.commit(epoch(2))
+        transaction = new.begin()
+        assert stored(transaction).keys() == {"a", "b"}
+        transaction.rollback()
+
+
+def staged_rows(rows: list[dict[str, Any]], task: Any) -> pa.Table:
+    return pa.Table.from_batches(task(reader(rows)))
 
 
 def test_columns_that_start_with_nulls_keep_their_types(store: Store) -> None:

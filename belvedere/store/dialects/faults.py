@@ -37,6 +37,14 @@ def is_transient(error: BelvedereError) -> bool:
     return all(d.code in ("B7004", "B7005") for d in error.diagnostics)
 
 
+def is_unreachable(error: Exception) -> bool:
+    """Whether a task could not connect, as far as its error's text tells here: others of its process could not either."""
+    return (
+        isinstance(error, OSError | ModuleNotFoundError)
+        or re.search(r"\bB70(05|20)\b|ModuleNotFoundError", str(error)) is not None
+    )
+
+
 def without_password(url: str) -> str:
     """A URL that may be shown."""
     return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", re.sub(r"(password=)[^&\s]*", r"\1***", url))

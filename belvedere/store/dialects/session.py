@@ -7,7 +7,7 @@ share; a session knows neither epochs nor leases. Many keys lie in a temporary t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -106,9 +106,14 @@ class Session(ABC):
     def stage(self, layout: Layout, weighted: bool = False) -> str | None:
         """Make a table that other processes fill with marked flat rows, `weighted` ones with their weights.
 
+        Call it in a transaction of the session `alone` that holds the lease: it drops such tables of earlier runs.
         Returns its name; None if other processes cannot reach the database.
         """
         return None
+
+    def unstage(self, stages: Collection[str]) -> None:
+        """Drop such tables that still exist, in a transaction of the session `alone`; what tasks still fill goes later."""
+        raise NotImplementedError
 
     def copy_to_stage(self, layout: Layout, stage: str, rows: pa.RecordBatch) -> set[tuple[str, ...]]:
         """Put flat rows with a mark into it; the indexes of the table that cannot take some of them."""

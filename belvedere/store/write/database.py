@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from threading import Lock, RLock
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from belvedere.errors import fail
@@ -40,6 +40,7 @@ from belvedere.store.write.transaction import EpochTransaction
 from belvedere.store.write.views import Views
 from belvedere.values.instants import instant, microseconds
 
+V = TypeVar("V")
 EPOCHS_KEPT = 1000
 """Epoch rows that stay for people to look at; only the last one matters."""
 MIGRATION_SECONDS = 3600.0
@@ -223,13 +224,31 @@ class DatabaseStore:
             if self._transaction is not None:
                 raise fail("B7024", "an epoch is already under way", hint="commit it or roll it back first")
             self._layouts_before = self._tables.layouts
-            transaction = EpochTransaction(self._session, self._tables.layout, self._commit_epoch, self._finish, chunk_bytes)
+            own = self._tables.layout, self._commit_epoch, self._finish, self._alone
+            transaction = EpochTransaction(self._session, *own, chunk_bytes)
             if transaction.is_late:
                 self._replacement = Replacement(self._session, self._tables, self._views)
             else:
                 transaction.open()
             self._transaction = transaction
             return transaction
+
+    def _alone(self, work: Callable[[], V], as_owner: bool) -> V:
+        """Do it in a transaction beside the epoch's; `as_owner`: nobody can take the lease meanwhile, or B7007."""
+        session = self._session.alone()
+        if session is self._session:
+            return work()
+        with self._renewing:
+            session.begin()
+            try:
+                if as_owner and self._lease:
+                    self._refuse_loser(session.execute(f"SELECT owner FROM {LEASE}{session.dialect.for_update}"))
+                done = work()
+                session.commit()
+            except BaseException:
+                session.rollback()
+                raise
+            return done
 
     def _commit_epoch(self, row: EpochRow) -> None:
         with self._lock:

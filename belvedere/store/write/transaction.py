@@ -5,16 +5,18 @@ In: rows in the catalog's types. Out: the same. It is written on a `Session`'s p
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from belvedere.errors import fail
+from belvedere.errors import BelvedereError, fail
 from belvedere.schema import KEY, WEIGHT
 from belvedere.store.dialects.codec import scalar
+from belvedere.store.dialects.faults import is_unreachable
 from belvedere.store.dialects.session import Session
 from belvedere.store.identifiers import identifier
 from belvedere.store.layout import Layout, flat_batches
@@ -62,17 +64,22 @@ class EpochTransaction:
         layout: Callable[[str], Layout],
         commit_epoch: Callable[[EpochRow], None],
         finish: Callable[[bool], None],
+        alone: Callable[[Callable[[], Any], bool], Any],
         chunk_bytes: int = CHUNK_BYTES,
     ):
         self._session = session
         self._layout = layout
         self._commit_epoch = commit_epoch
         self._finish = finish
+        self._alone = alone
         self._chunk = chunk_bytes
         self._reading: _OpenBatches | None = None
         self._open = True
         self.is_begun = False
         self._gained: Counter[str] = Counter()
+        self._stages: set[str] = set()
+        """Tables that other processes have filled for it; they outlast a rollback."""
+        self._taken: set[str] = set()
 
     @property
     def is_late(self) -> bool:
@@ -143,20 +150,30 @@ class EpochTransaction:
         """Let tasks of other processes stage rows, if they reach the database; return the call that applies them."""
         self._require_open()
         layout = Layout(self._session.dialect, table)
-        stage = self._session.stage(layout, weighted) if self._session.is_reached else None
+        stage = self._alone(lambda: self._session.stage(layout, weighted), True) if self._session.is_reached else None
         if stage is None:
             return None
+        self._stages.add(stage)
         try:
             copied = put(copying(self._session.url, table, stage, weighted))
-        except Exception:  # a task cannot reach it, or cannot store a row, which this process then reports
-            self._session.is_reached = False
+        except Exception as error:  # a task is lost, cannot reach it, or cannot store a row, which this process then reports
+            self._session.is_reached = not is_unreachable(error)
+            self._unstage({stage})
             return None
         return lambda: self._take(table.name, stage, copied, rows, weighted)
 
     def _take(self, table: str, stage: str, copied: pa.Table, rows: int, weighted: bool) -> None:
         take = self._session.take_changes if weighted else self._session.take_stage
         take(self._start(table), stage, *marks_of(copied, rows))
+        self._taken.add(stage)
         self._gained[table] += sum(copied["gained"].to_pylist())
+
+    def _unstage(self, stages: Collection[str]) -> None:
+        """Drop tables that other processes have filled; what cannot be dropped now is swept by the next run."""
+        self._stages = self._stages.difference(stages)
+        if stages:
+            with contextlib.suppress(BelvedereError):
+                self._alone(lambda: self._session.unstage(stages), False)
 
     def delete_range(self, table: str, column: str, up_to: Any) -> int:
         layout = self._start(table)
@@ -193,12 +210,16 @@ class EpochTransaction:
         self._commit_epoch(row)
         self._open = False
         self._finish(True)
+        self._unstage(self._stages - self._taken)
 
     def rollback(self) -> None:
         self._stop_reading()
         if self._open:
             self._open = False
-            self._finish(False)
+            try:
+                self._finish(False)
+            finally:
+                self._unstage(self._stages)
 
     def _start(self, table: str) -> Layout:
         """The layout of a table that is changed now."""

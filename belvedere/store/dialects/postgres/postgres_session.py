@@ -10,7 +10,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from threading import RLock
@@ -86,6 +86,8 @@ class PostgresSession(Session):
         self._process = ""
         self._alone: PostgresSession | None = None
         self._filled: set[str] = set()
+        self._stages: set[str] = set()
+        """Tables that other processes fill, of the epoch that is under way."""
         self._swept = False
         self._connection = self._connect()
 
@@ -249,14 +251,38 @@ class PostgresSession(Session):
         session = self.alone()
         if not self._swept:  # what a run left that ended before its commit
             pattern = f"{COPIES}%".replace("_", r"\_")
-            for (left,) in session.execute(STAGES, (pattern,)):
-                session.execute(f"DROP TABLE IF EXISTS {quoted(left)}")
-            self._swept = True
+            left = {str(name) for (name,) in session.execute(STAGES, (pattern,))}
+            self._swept = session.drop_at_once(left - self._stages)
         name = f"{COPIES}{uuid.uuid4().hex}"
         columns = [f"{c} {f.sql}" for c, f in zip(layout.quoted, layout.forms, strict=True)]
         columns += [f"{quoted(WEIGHT)} bigint"] if weighted else []
         session.execute(f"CREATE UNLOGGED TABLE {quoted(name)} ({', '.join(columns)}, {quoted(MARK)} text)")
+        self._stages.add(name)
         return name
+
+    def unstage(self, stages: Collection[str]) -> None:
+        self._stages.difference_update(stages)
+        was_swept, self._swept = self._swept, False
+        self._swept = self.alone().drop_at_once(stages) and was_swept
+
+    def drop_at_once(self, tables: Collection[str]) -> bool:
+        """Drop tables in the transaction that is open; whether all could be: a task may still fill one of them."""
+        self.execute(f"SET LOCAL lock_timeout = {round(MOMENT * 1000)}")
+        gone = [self._drop_at_once(name) for name in tables]
+        self.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+        return all(gone)
+
+    def _drop_at_once(self, table: str) -> bool:
+        self.execute("SAVEPOINT belvedere_drop")
+        try:
+            self.execute(f"DROP TABLE IF EXISTS {quoted(table)}")
+        except BelvedereError as error:
+            if error.diagnostics[0].code != "B7004":
+                raise
+            self.execute("ROLLBACK TO SAVEPOINT belvedere_drop")
+            return False
+        self.execute("RELEASE SAVEPOINT belvedere_drop")
+        return True
 
     def copy_to_stage(self, layout: Layout, stage: str, rows: pa.RecordBatch) -> set[tuple[str, ...]]:
         table = pa.Table.from_batches([rows])
@@ -268,7 +294,7 @@ class PostgresSession(Session):
         columns, name = layout.column_list, quoted(stage)
         self._keep_marked(name, marks)
         self.execute(f"INSERT INTO {layout.name} ({columns}) SELECT {columns} FROM {name}")
-        self.execute(f"DROP TABLE {name}")
+        self._drop_taken(stage)
 
     def take_changes(self, layout: Layout, stage: str, marks: Sequence[str], long: set[tuple[str, ...]]) -> None:
         self._narrow(layout, long)
@@ -281,7 +307,12 @@ class PostgresSession(Session):
         self.execute(f"DELETE FROM {layout.name} AS t USING {name} AS s WHERE {gone}")
         self.execute(f"{rows} {back}{overwriting(layout)}")
         self.execute(f"{rows} NOT {back}")
-        self.execute(f"DROP TABLE {name}")
+        self._drop_taken(stage)
+
+    def _drop_taken(self, stage: str) -> None:
+        """Drop it with the commit; a rollback brings it back, and is followed by `unstage`."""
+        self.execute(f"DROP TABLE {quoted(stage)}")
+        self._stages.discard(stage)
 
     def _keep_marked(self, name: str, marks: Sequence[str]) -> None:
         """Drop the staged rows of tries that do not count."""
