@@ -22,6 +22,7 @@ from belvedere.engine.rows.epoch_rows import Rows, keys_of
 from belvedere.errors import BelvedereError
 from belvedere.schema import KEY
 from belvedere.state.state import State
+from tests.engine import task_compute
 from tests.engine.task_compute import TaskCompute
 from tests.state.test_files import SCHEMA, opened, rows
 
@@ -113,11 +114,22 @@ def test_rows_that_an_exchange_brought_to_two_tasks(compute: TaskCompute, state:
 
     stray = pa.Table.from_batches(list(task(iter([batch(0, MARK), batch(1, NEW)]))))
     with pytest.raises(AssertionError, match="bucket 1"):
-        read_answers(stray, 4)
+        read_answers(stray).check(4)
     both = [b for _ in range(2) for n in range(4) for b in replace(task, keys=None, by=None)(iter([batch(n, MARK)]))]
-    read_answers(pa.Table.from_batches(both[:4]), 4)
+    read_answers(pa.Table.from_batches(both[:4])).check(4)
     with pytest.raises(AssertionError, match="of 4"):
-        read_answers(pa.Table.from_batches(both), 4)
+        read_answers(pa.Table.from_batches(both)).check(4)
+
+
+def test_a_failed_task_leaves_no_runs_of_the_others(
+    compute: TaskCompute, state: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_compute, "ATTEMPTS", 1)  # files of a try that does not count are swept at the next start
+    storage = StorageByTasks(state, compute)
+    with pytest.raises(BelvedereError, match="B7010"):
+        storage.replace("R", KEY, pa.array(["3"]), table(*range(40, 60), 41), True)
+    state.rollback()
+    assert list(tmp_path.rglob("*.run")) == []
 
 
 def test_buckets_are_ranges_of_hashes() -> None:

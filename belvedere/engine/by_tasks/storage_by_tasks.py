@@ -163,7 +163,7 @@ class StorageByTasks:
             return None
         self.jobs += 1
         task = MapTask(rows.schema, schema, self.compute.scratch, function)
-        return read_answers(self.compute.run_apart(rows, task, ANSWER), None).rows(schema)
+        return read_answers(self.compute.run_apart(rows, task, ANSWER)).check(None).rows(schema)
 
     # --- jobs
 
@@ -186,7 +186,12 @@ class StorageByTasks:
         buckets = self.compute.buckets(size)
         job = job_of(buckets)
         self.jobs += 1
-        answers = read_answers(self.compute.run_buckets(job.sent, job.task, ANSWER), buckets)
+        answers = read_answers(self.compute.run_buckets(job.sent, job.task, ANSWER))
+        try:
+            answers.check(buckets)
+        except Exception:
+            self.state.forget_apart(answers.changes)
+            raise
         if answers.is_blind:
             self.state.is_seen = False
             self.state.forget_apart(answers.changes)

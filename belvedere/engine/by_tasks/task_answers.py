@@ -102,6 +102,21 @@ class TaskAnswers:
     count: int = 0
     going: int = 0
     is_blind: bool = False
+    buckets: list[int] = field(default_factory=list)
+    failures: list[Exception] = field(default_factory=list)
+
+    def check(self, buckets: int | None) -> TaskAnswers:
+        """These answers, once they are whole.
+
+        With `buckets` each of these must have been one task's: Spark may leave an exchange out, or make two of one.
+
+        Raises what a task has failed with.
+        """
+        if self.failures:
+            raise self.failures[0]
+        seen = sorted(self.buckets)
+        assert buckets is None or self.is_blind or seen == list(range(buckets)), f"buckets {seen} of {buckets}"
+        return self
 
     def rows(self, schema: pa.Schema) -> Rows:
         """The rows that tasks have written. Raises B7036 where their files are not to be seen here."""
@@ -113,24 +128,19 @@ class TaskAnswers:
         return Rows(schema=schema, files=tuple(self.files), count=self.count, going=self.going)
 
 
-def read_answers(table: pa.Table, buckets: int | None) -> TaskAnswers:
-    """The answers.
-
-    With `buckets` each of these must have been one task's: Spark may leave an exchange out, or make two of one.
-
-    Raises what a task has failed with.
-    """
-    found, seen = TaskAnswers(), []
+def read_answers(table: pa.Table) -> TaskAnswers:
+    """All answers, also those of tasks beside one that has failed; see `TaskAnswers.check`."""
+    found = TaskAnswers()
     for kind, *place, rows, number, text in zip(*(table[n].to_pylist() for n in ANSWER.names), strict=True):
         match kind:
             case "error":
-                raise BelvedereError([Diagnostic(**d) for d in json.loads(text)])
+                found.failures.append(BelvedereError([Diagnostic(**d) for d in json.loads(text)]))
             case "blind":
                 found.is_blind = True
             case "stray":
-                raise AssertionError(f"a task had rows of bucket {number}, which is another task's")
+                found.failures.append(AssertionError(f"a task had rows of bucket {number}, which is another task's"))
             case "bucket":
-                seen.append(number)
+                found.buckets.append(number)
             case "rows":
                 found.files.append(Path(text))
                 found.count += rows
@@ -143,5 +153,4 @@ def read_answers(table: pa.Table, buckets: int | None) -> TaskAnswers:
                 found.changes.runs.append(NewRun(FileRange(*place), rows, fences))
             case "died":
                 found.changes.died.append(Died(number, FileRange(*place), rows))
-    assert buckets is None or found.is_blind or sorted(seen) == list(range(buckets)), f"buckets {sorted(seen)} of {buckets}"
     return found
