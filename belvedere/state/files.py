@@ -104,6 +104,8 @@ class Files:
         """Pieces of files that lie elsewhere and have no copy here."""
         self._compared: dict[str, set[FileRange]] = {}
         """The pieces of each file that have their checksums, or were written here."""
+        self._named: dict[str, set[str]] = {}
+        """The files that the last snapshot of each arrangement names, where these are of a task."""
 
     def writer(self) -> Writer:
         """A new file."""
@@ -220,14 +222,19 @@ class Files:
         """Delete a file of the folder; a copy is fetched again when it is read."""
         with contextlib.suppress(OSError):
             (self.folder / name).unlink(missing_ok=True)
-        self._mapped.pop(name, None)  # last: another thread may map what is still there
+        self._close(name)  # last: another thread may map what is still there
+
+    def _close(self, name: str) -> None:
+        self._mapped.pop(name, None)
         self._compared.pop(name, None)
         self._sparse.pop(name, None)
 
-    def let_go_of_missing(self) -> None:
-        """Forget what was read of files that others have deleted."""
-        for name in [n for n in self._mapped if not (self.folder / n).exists()]:
-            self.let_go(name)
+    def keep_only(self, arrangement: str, named: set[str]) -> None:
+        """Close what was read of an arrangement before, but the files that are `named`; no file is deleted."""
+        gone = self._named.get(arrangement, set()) - named
+        self._named[arrangement] = named
+        for name in gone.difference(*self._named.values()):
+            self._close(name)
 
     def missing(self, names: Collection[str]) -> str | None:
         """Return one of the files that is missing at the state's place; None if there is none, or if that is not known."""

@@ -151,11 +151,12 @@ def opened(snapshot: ArrangementSnapshot, part: tuple[int, int] = (0, 1)) -> Ite
     `part` of how many: only some of its runs.
     """
     files = _files_of(snapshot.folder, snapshot.remote)
-    files.let_go_of_missing()
     if snapshot.remote is None and not (snapshot.folder / snapshot.place.file).exists():
         yield None
         return
-    ((arranged, entries),) = read_manifest(snapshot.place, files.read).relations.values()
+    manifest = read_manifest(snapshot.place, files.read)
+    ((arranged, entries),) = manifest.relations.values()
+    files.keep_only(arranged.name, {snapshot.place.file, *manifest.files})
     is_seen = snapshot.remote is None or snapshot.folder.is_dir()
     own = snapshot.folder if is_seen else Path(tempfile.mkdtemp(prefix="belvedere-runs-"))
     writer, mine = Writer(own, snapshot.remote), Files(own)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import os
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from pyarrow import fs
 
 from belvedere.errors import BelvedereError
 from belvedere.schema import KEY
-from belvedere.state import files, remote_files, sparse_copy
+from belvedere.state import files, remote_files, snapshots, sparse_copy
 from belvedere.state.merging import Merging
 from belvedere.state.remote_files import Remote
 from belvedere.state.sorted_run import Arranged
@@ -211,3 +214,37 @@ def test_a_file_without_checksums_of_blocks_is_fetched_piece_by_piece(tmp_path: 
     state = opened(tmp_path / "elsewhere", at, remote)
     assert found(state.arrangements["R"].look_up(KEY, pa.array(["601", "7"]))) == expected([7, 601])
     state.close()
+
+
+def test_a_task_closes_what_no_snapshot_names_any_more(tmp_path: Path) -> None:
+    """Of each arrangement the copies of its last snapshot stay, and are not fetched again."""
+    remote = Remote(f"file://{tmp_path}/there", "one")
+    state = State(tmp_path / "here", remote=remote, retain=0.0)
+    state.arrange([ARRANGED, replace(ARRANGED, name="S")], frozenset())
+    state.arrangements["S"].append([pa.RecordBatch.from_pylist([row(n) for n in range(ROWS)], SCHEMA)])
+    kept = list[object]()
+
+    def look_up(name: str, key: str) -> None:
+        seen, _ = state.snapshot(name)
+        with snapshots.opened(replace(seen, folder=tmp_path / "executor")) as task:
+            assert task is not None
+            assert [r[KEY] for r in found(task.arrangement.look_up(KEY, pa.array([key])))] == [key]
+            (run,) = task.arrangement.runs
+            assert run.place is not None
+            if name == "S":
+                kept.append(snapshots._files_of(tmp_path / "executor", remote).blocks(run.place))
+
+    for epoch in range(4):
+        state.begin()
+        changed = pa.RecordBatch.from_pylist([row(n) for n in range(epoch * ROWS, (epoch + 1) * ROWS)], SCHEMA)
+        state.arrangements["R"].overwrite(None, None, [changed])
+        look_up("R", str(epoch * ROWS + 5))
+        look_up("S", "5")
+        state.prepare()
+        state.committed()
+    state.close()
+    assert len(set(map(id, kept[1:]))) == 1  # the first one was not committed yet
+    gc.collect()
+    own = snapshots._files_of(tmp_path / "executor", remote).folder
+    targets = [os.readlink(p) for p in map(str, Path("/proc/self/fd").iterdir()) if os.path.lexists(p)]
+    assert sum(t.startswith(str(own)) for t in targets) <= 3
