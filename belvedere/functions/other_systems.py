@@ -40,7 +40,7 @@ OTHER_FUNCTIONS: Mapping[str, str] = {
     "IS_ALPHA": "write text RLIKE '^[A-Za-z]+$'",
     **{f"SHA{bits}": f"write sha2(text, {bits})" for bits in (224, 256, 384, 512)},
     **{
-        f"ENDOF{unit}": f"write {unit.lower()}(t) + 1 {unit}, the end of the {unit.lower()}"
+        f"ENDOF{unit}": f"write date_trunc('{unit}', t) + 1 {unit}, the end of the {unit.lower()}"
         for unit in ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
     },
 }
