@@ -40,7 +40,7 @@ WRAPPERS = {
 }
 JSON = {f"google.protobuf.{n}" for n in ("Struct", "Value", "ListValue")}
 MAX_NANOS = 1_000_000_000
-AWAY_TIME = "has a time outside of the years 1 to 9999"
+AWAY_TIME = "has a time outside the years 1 to 9999"
 
 
 def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
