@@ -29,4 +29,5 @@ def dialect_of(url: str) -> Database:
     for dialect in DIALECTS.values():
         if url.startswith(dialect.urls):
             return dialect
-    raise fail("B7019", f"{without_password(url)} is not the URL of a store", hint=_HINT)
+    wrong = f"{without_password(url)} is not the URL of a store" if url.strip() else "the URL of the store is empty"
+    raise fail("B7019", wrong, hint=_HINT)
