@@ -14,10 +14,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from sqlglot import exp
 
 from belvedere.compiler import compile_script
 from belvedere.plan.bounds import bounds_of
-from belvedere.plan.rising import local_step, utc_step
+from belvedere.plan.rising import local_step, rise_of, utc_step
 from belvedere.values.instants import instant, microseconds
 from belvedere.workbench.workbench import Workbench
 
@@ -133,6 +134,20 @@ def test_local_times_are_the_least_that_a_clock_still_shows() -> None:
         assert [local(t) for t in moments[:192]] == [min(shown[n:]) for n in range(192)]
         back = [microseconds(instant(t).replace(tzinfo=known).astimezone(UTC)) for t in moments]
         assert [utc(t) for t in moments[:192]] == [min(back[n:]) for n in range(192)]
+
+
+@pytest.mark.parametrize("call", [exp.TimestampTrunc, exp.DateTrunc])
+@pytest.mark.parametrize("unit", ["HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"])
+def test_rounding_never_goes_up(call: type[exp.Func], unit: str) -> None:
+    found = rise_of(call(this=exp.column("t"), unit=exp.var(unit)))
+    assert found is not None
+    argument, rise = found
+    assert (argument, rise.above) == (exp.column("t"), 0)
+    for year in (1969, 1970, 2024):
+        time = microseconds(datetime(year, 3, 31, 23, 59, 59, 999_999, tzinfo=UTC))
+        down = rise.step(time)
+        assert down <= time
+        assert rise.step(down) == down
 
 
 PASSING = """

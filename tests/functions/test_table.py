@@ -96,18 +96,6 @@ def test_every_form_of_window_by_has_a_value() -> None:
             rule.text.format(*["x"] * max(form.least, form.most), all="x")
 
 
-def test_rounding_never_goes_up() -> None:
-    instants = [microseconds(datetime(y, 3, 31, 23, 59, 59, 999_999, tzinfo=UTC)) for y in (1969, 1970, 2024)]
-    rows = [row for row in FUNCTIONS if row.step is not None]
-    assert {row.key for row in rows} == {"TimestampTrunc", "DateTrunc"}
-    for row in rows:
-        for unit in ("HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"):
-            assert row.step is not None
-            step = row.step(getattr(exp, row.key)(this=exp.column("t"), unit=exp.var(unit)))
-            assert step is not None
-            assert all(step(i) <= i and step(step(i)) == step(i) for i in instants)
-
-
 AT = datetime(1969, 12, 31, 23, 59, 59, 250_000, tzinfo=UTC)
 CASES: list[tuple[str, dict[str, tuple[pa.DataType, Any]], Any]] = [
     ("abs(n)", {"n": (t.INT32, -5)}, 5),
