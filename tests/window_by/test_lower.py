@@ -127,7 +127,10 @@ CREATE TABLE Orders (id INT PRIMARY KEY, items ARRAY<STRUCT<sku: STRING, n: INT>
         ("V := " + HEAD + FRAME + "SELECT nothing.x;", "B2601"),
         ("V := " + HEAD + FRAME + 'SELECT {"d": e.date - s.date} AS d;', "B3620"),
         ("V := " + HEAD + FRAME + "SELECT MISSING AS d;", "B3044"),
-        ("V := " + HEAD + FRAME.replace("e.val > s.val", "e.station || s.station = 'ab'") + "SELECT s.val AS v;", "B3624"),
+        (
+            "V := " + HEAD + FRAME.replace("e.val > s.val", "UPPER(e.station || s.station) = 'AB'") + "SELECT s.val AS v;",
+            "B3624",
+        ),
         ("Ghcn.v := " + HEAD + FRAME + SELECT + ";", "B5020"),
         ("Q(x INT) := " + HEAD + FRAME + SELECT + ";", "B5020"),
         ("V := FROM Nope AS n WINDOW BY w ORDER BY n.a TYPE TUMBLING START SELECT LEN(w) AS n;", "B2601"),
