@@ -39,7 +39,7 @@ SECRET = "a secret that only the tests know of"
 SCRIPT = """
 CREATE STREAM Orders (item STRING, price INT, customer STRING METADATA FROM 'auth.sub',
                       at TIMESTAMP METADATA FROM 'timestamp', id STRING METADATA FROM 'uuid', WATERMARK FOR at AS at) KEEP 1 DAY;
-Minutes := SELECT minute(at) AS minute, count(*) AS orders FROM Orders GROUP BY minute EMIT AFTER WATERMARK;
+Minutes := SELECT date_trunc('MINUTE', at) AS minute, count(*) AS orders FROM Orders GROUP BY minute EMIT AFTER WATERMARK;
 /** The caller's own orders. */
 Mine(customer STRING NOT NULL METADATA FROM 'auth.sub', least INT = 0) :=
 SELECT item, price, id FROM Orders WHERE customer = :customer AND price >= :least;

@@ -52,7 +52,7 @@ def test_no_argument_is_lost(kind: str) -> None:
 PATTERNS = {
     "to_date(s, 'yyyy-MM-dd')": "TO_DATE(s, 'yyyy-MM-dd')",
     "to_date(s)": "TO_DATE(s)",
-    "year(to_date(s, 'yyyy-MM-dd')) = 1": None,
+    "date_trunc('YEAR', to_date(s, 'yyyy-MM-dd')) = DATE '2001-01-01'": None,
     "dayofmonth(to_date(s, 'yyyy'))": "DAYOFMONTH(TO_DATE(s, 'yyyy'))",
     "to_timestamp(s, 'yyyy-MM-dd HH:mm:ss')": "TO_TIMESTAMP(s, 'yyyy-MM-dd HH:mm:ss')",
     "to_timestamp(s, f)": "TO_TIMESTAMP(s, f)",

@@ -95,7 +95,7 @@ def test_columns_of_subscriptions_are_columns_of_their_events() -> None:
     assert [f.name for f in events.schema["_old"].type] == ["id", "v", "w", "x"]
     stages = [s.output for s in maintain(found).stages]
     assert [s for s in stages if s.startswith("S")] == ["S~query", "S"], "former definitions make no events"
-    assert codes("CREATE SUBSCRIPTION S ON ADD AS SELECT id, v FROM B;\nS.d := day(_event_time);") == ["B4047"]
+    assert codes("CREATE SUBSCRIPTION S ON ADD AS SELECT id, v FROM B;\nS.d := date_trunc('DAY', _event_time);") == ["B4047"]
 
 
 def test_columns_of_subscriptions_follow_its_relationships() -> None:
