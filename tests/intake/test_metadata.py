@@ -85,7 +85,7 @@ def test_a_replay_gives_the_same_times_and_identities(tmp_path: Path) -> None:
         ("CREATE TABLE A (b STRING METADATA FROM 'auth.');", "B1033", "'auth.claim'"),
         ("CREATE TABLE A (b STRING METADATA FROM uuid);", "B1001", "'auth.claim'"),
         ("Q(b STRING METADATA FROM 'uuid') := SELECT * FROM Orders WHERE id = :b;", "B1033", "'auth.sub'"),
-        ("Q(b STRING METADATA FROM 'auth.sub' = 'x') := SELECT * FROM Orders WHERE id = :b;", "B4040", "refused"),
+        ("Q(b STRING METADATA FROM 'auth.sub' = 'x') := SELECT * FROM Orders WHERE id = :b;", "B4040", "are rejected"),
     ],
 )
 def test_refusals(text: str, code: str, hint: str) -> None:

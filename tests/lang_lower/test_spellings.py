@@ -54,12 +54,13 @@ def test_what_is_meant_here_too(text: str) -> None:
     [
         ("INSERT INTO sink SELECT * FROM Orders;", "B1008", "EXPORT V TO sink.Name"),
         ("CREATE TABLE A (id INT, b INT) PARTITIONED BY (b);", "B1001", "indexes"),
-        ("CREATE TABLE A (id INT) WITH ('connector' = 'kafka');", "B1001", "belvedere.toml"),
+        ("CREATE TABLE A (id INT) WITH ('connector' = 'kafka');", "B6117", "'topic' = '...'"),
+        ("CREATE TABLE A (id INT) WITH ('connector' = 'jdbc');", "B6117", "belvedere.toml"),
         ("SET 'table.exec.state.ttl' = '1 h';", "B1008", "belvedere.toml"),
         ("DROP VIEW Orders;", "B1008", "remove the definition"),
         ("V := SELECT id, PROCTIME() AS p FROM Orders;", "B3005", "now()"),
         ("V := SELECT id, CURRENT_WATERMARK(ts) AS p FROM Orders;", "B3005", "EMIT AFTER WATERMARK"),
-        ("V := SELECT endOfDay(ts) AS d FROM Orders;", "B3005", "day(t) + 1 DAY"),
+        ("V := SELECT endOfDay(ts) AS d FROM Orders;", "B3005", "date_trunc('DAY', t) + 1 DAY"),
         ("V := SELECT TO_TIMESTAMP_LTZ(id, 3) AS t FROM Orders;", "B3002", "timestamp_millis"),
         *[
             (f"V := SELECT {text} AS x FROM Orders;", code, hint)

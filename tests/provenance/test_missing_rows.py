@@ -58,7 +58,7 @@ def test_rows_that_came_late_left_or_wait(executor: Any) -> None:
     wb.step()
     found = wb.why("Best", {"item": "a"})
     assert [(r.relation, r.words, r.count) for r in found.late] == [("LATE(Bid)", "arrived late", 1)]
-    assert "late: LATE(Bid): 1 row, came late\n" in str(found)
+    assert "late: LATE(Bid): 1 row, arrived late\n" in str(found)
     assert "at = 2020-01-01 07:00:00+00:00, item = a, price = 3\n" in str(found)
     (late,) = document(wb.catalog, found, lambda id_, row: row if id_ in wb.catalog.public else None)["late"]
     assert (late["count"], late["rows"]) == (1, []), "no API serves them"

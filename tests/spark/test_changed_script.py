@@ -76,7 +76,7 @@ def test_a_new_view_over_rows_that_were_not_kept_is_refused(executor: Any, tmp_p
         Workbench(BASE + "Counted := SELECT count(*) AS n FROM _S;", url, spark=executor)
     hint = failure.value.diagnostics[0].hint or ""
     assert "cannot be re-read" in hint, "what was pushed has no other source"
-    assert 'an empty store would lose those of "T", "_S" too' in hint
+    assert 'a new store loses those of "T", "_S" too' in hint
 
 
 @pytest.mark.spark

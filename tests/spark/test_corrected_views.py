@@ -198,7 +198,7 @@ def test_what_is_missed_is_bounded_and_told(executor: Any, tmp_path: Path, monke
     wb.close()
     catalog = compile_script(RESUMED, project=project).catalog
     reasons = {c.name: c.reason for c in deployment_of(catalog, url).changes}
-    assert "without what has come since epoch 2" in reasons["V"]
+    assert "without the changes since epoch 2" in reasons["V"]
     assert "without" not in reasons["Sums"]
     with pytest.raises(BelvedereError, match="B7030"):
         Workbench(CORRECTED, url, spark=executor, project=project)

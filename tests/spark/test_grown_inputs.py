@@ -130,7 +130,7 @@ def test_rows_stay_and_views_that_read_nothing_new_are_kept(executor: Any, url: 
         ("seconds DOUBLE", "seconds INT", 'column "seconds" was DOUBLE and is INT now'),
         ("page STRING, visitor", "visitor", 'column "page" is gone'),
         ("page STRING, visitor", "page STRING NOT NULL, visitor", 'column "page" is no longer nullable'),
-        ("seconds DOUBLE", "seconds DOUBLE, z INT NOT NULL", 'column "z" is new and cannot be NULL'),
+        ("seconds DOUBLE", "seconds DOUBLE, z INT NOT NULL", 'column "z" is new and NOT NULL'),
         ("id INT NOT", "id DOUBLE NOT", 'column "id" was INT and is DOUBLE now'),
     ],
 )
