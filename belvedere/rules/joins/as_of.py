@@ -162,8 +162,12 @@ def _maintain(site: Site, top: TopK, join: Join, found: _AsOf) -> Relation:
 
 
 def _next(top: TopK, right: Node, found: _AsOf) -> Expr:
-    """The time of the next version of the same key."""
-    reverse = [_ordered(replace(o, descending=not o.descending, nulls_first=not o.nulls_come_first)) for o in top.order]
+    """Return the time of the next version of the same key.
+
+    A version without a time matches no row, so it comes last: there, no later one changes the end of another version.
+    """
+    first, *rest = (replace(o, descending=not o.descending, nulls_first=not o.nulls_come_first) for o in top.order)
+    reverse = [_ordered(o) for o in (replace(first, nulls_first=False), *rest)]
     order = with_ties(exp.Order(expressions=reverse), tie_columns(right.schema))
     return exp.Window(this=exp.Lead(this=column(found.since)), partition_by=[column(n) for n in found.links], order=order)
 
