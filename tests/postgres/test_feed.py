@@ -236,7 +236,9 @@ def test_a_large_value_without_a_stored_row(shop: Shop, spark: Any, tmp_path: Pa
     loop.once()
     assert [r["id"] for r in loop.rows("Seen")] == [3], "what was rejected has left no value"
     reported = loop.rows("_belvedere_rejected")[-1]
-    assert reported["reason"].startswith('column "city": an update left the large value as it was, and no stored row has it')
+    assert reported["reason"].startswith(
+        'column "city": an update did not log the unchanged large value, and no stored row has it'
+    )
     assert '"city"' not in reported["text"]
     shop.run("""UPDATE "public"."customers" SET "city" = "city" || ''""")
     seen = "SELECT id, md5(city) FROM customers ORDER BY id"
@@ -285,8 +287,8 @@ def test_what_a_table_has_become_reaches_the_views(shop: Shop, spark: Any, tmp_p
     )
     agree(loop, shop)
     assert [n.partition(":")[0] for n in loop.progress[-1].notices] == [
-        'table "orders" of source "crm" has new columns, which the views have not',
-        'table "orders" of source "crm" is read whole',
+        'table "orders" of source "crm" has new columns that the script does not declare',
+        'table "orders" of source "crm" is read completely',
     ]
     (tmp_path / "s.sqrl").write_text(script)
     accepted = CliRunner().invoke(app, ["schema", "accept", str(tmp_path / "s.sqrl"), "--store", loop.url])
