@@ -38,7 +38,7 @@ def is_transient(error: BelvedereError) -> bool:
 
 
 def is_unreachable(error: Exception) -> bool:
-    """Whether a task could not connect, as far as its error's text tells here: others of its process could not either."""
+    """Return whether the text of a task's error says that its process cannot reach the database."""
     return (
         isinstance(error, OSError | ModuleNotFoundError)
         or re.search(r"\bB70(05|20)\b|ModuleNotFoundError", str(error)) is not None

@@ -234,7 +234,10 @@ class DatabaseStore:
             return transaction
 
     def _alone(self, work: Callable[[], V], as_owner: bool) -> V:
-        """Do it in a transaction beside the epoch's; `as_owner`: nobody can take the lease meanwhile, or B7007."""
+        """Do it in a transaction beside the epoch's.
+
+        `as_owner`: no other process can take the lease meanwhile. Raises B7007 if one has.
+        """
         session = self._session.alone()
         if session is self._session:
             return work()
