@@ -123,7 +123,7 @@ def test_a_value_behind_which_nothing_grows(spark: Any, tmp_path: Path, shop: Se
     shop.run(f"CREATE TABLE payments (id bigint, v {kind})", f"INSERT INTO payments VALUES (1, '{value}')")
     made = loop(spark, tmp_path, shop, 'id = "BIGINT"', 'increasing = "v"')
     with pytest.raises(
-        BelvedereError, match=r'B6250: column "v" of table "Payments" has the value .* behind which nothing grows'
+        BelvedereError, match=r'B6250: column "v" of table "Payments" has the value .*, after which no value can follow'
     ):
         made.once()
 

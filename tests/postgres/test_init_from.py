@@ -23,7 +23,7 @@ def test_a_project_is_made_of_tables(shop: Shop, tmp_path: Path, spark: Any, cap
     folder = tmp_path / "p"
     assert run(["init", str(folder), "--from", shop.url]) == 0
     said = capsys.readouterr()
-    assert "notes is left out" in said.err
+    assert "notes is skipped" in said.err
     statement = 'ALTER PUBLICATION "belvedere" ADD TABLE "public"."Late Ones";'
     assert f"the owner of the tables runs: {statement}" in said.out
     shop.run(statement)

@@ -186,7 +186,7 @@ def test_a_table_that_leaves_its_published_schema_for_a_while(shop: Shop, mirror
     agrees(mirror, shop, "it was temporarily in another schema")
     shop.run("ALTER TABLE items ADD COLUMN c int", "INSERT INTO items VALUES (4, 4)", "CREATE INDEX ON items (v)")
     agrees(mirror, shop)
-    assert sum("read whole" in n for n in mirror.notices) == 1
+    assert sum("read completely" in n for n in mirror.notices) == 1
 
 
 @pytest.mark.parametrize("what", ["FOR ALL TABLES", "FOR TABLES IN SCHEMA public"])
