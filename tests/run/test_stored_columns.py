@@ -47,7 +47,9 @@ def test_files_of_other_shapes_come_later(spark: Any, tmp_path: Path) -> None:
     for _ in range(2):
         loop.once()
     _, second = loop.progress
-    reported = f'"Rides" has no column "w", which {rides / "2.json"}:1 has: it is ignored until `belvedere schema accept`'
+    reported = (
+        f'{rides / "2.json"}:1 has the column "w", which "Rides" does not have: it is ignored until `belvedere schema accept`'
+    )
     assert second.notices == (reported,)
     assert [r.reason for r in second.examples] == [
         'column "fare": 1.5 is not of type BIGINT',
