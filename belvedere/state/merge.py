@@ -162,7 +162,9 @@ def decided(runs: Sequence[Run], cut_at: int | None = None) -> Merge:
 
 
 def together(runs: Sequence[Run]) -> Run:
-    """One run of all that counts in some."""
+    """One run of all that counts in some; a single run without dead rows is that run."""
+    if len(runs) == 1 and runs[0].dead is None:
+        return runs[0]
     merge = decided(runs)
     return merge.make(merge.pieces()[0]).run
 

@@ -78,8 +78,7 @@ def write_changes(arrangement: Arrangement, writer: Writer, write: Callable[[Run
     fresh = [r for r in arrangement.new if r.place is None and r.alive]
     placed = [r for r in arrangement.new if r.place is not None]
     if fresh:
-        one = fresh[0] if len(fresh) == 1 and fresh[0].dead is None else together(fresh)
-        arrangement.new = [*placed, write(one)]
+        arrangement.new = [*placed, write(together(fresh))]
     marked = by_run(arrangement.killed[arrangement.filed :])
     for run in (*arrangement.runs, *placed):
         if len(run.carried) and run.carried_place is None:
@@ -128,8 +127,7 @@ class TaskArrangement:
         own = self.arrangement
         fresh = [r for r in own.new if r.place is None and r.alive]
         if fresh:
-            one = fresh[0] if len(fresh) == 1 else together(fresh)
-            own.new = [*(r for r in own.new if r.place is not None), self.write(one)]
+            own.new = [*(r for r in own.new if r.place is not None), self.write(together(fresh))]
         found = ArrangementChanges(asked=own.asked, found=own.found)
         for run in own.new:
             assert run.place is not None

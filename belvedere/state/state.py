@@ -295,8 +295,7 @@ class State:
             is_little = sum(r.alive for r in small) <= MIN_ROWS and sum(map(living_bytes, [*few, *small])) <= self.run_bytes
             if len(few) >= WIDTH and is_little and not self.merging.has(few):
                 small, kept = [*few, *small], [r for r in kept if r.alive > MIN_ROWS or r.depth]
-            one = small[0] if len(small) == 1 and small[0].dead is None else together(small)
-            written.append(self._written(one, self._writer))
+            written.append(self._written(together(small), self._writer))
         runs = [*kept, *written]
         died = by_run(arrangement.killed[arrangement.filed :])
         return runs, tuple(self._entry(r, died.get(id(r), [])) for r in runs)
