@@ -95,7 +95,9 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def options(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="print the version and exit"),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="print the version and exit"
+    ),
 ) -> None:
     """Belvedere maintains views over streams on Apache Spark and serves them by GraphQL."""
 

@@ -71,10 +71,14 @@ def compile_script(
     project, unread = with_functions(project)
     variables = project.variables if project is not None else {}
     script = parse_script(text, file, progress.script if progress is not None else None, variables)
-    catalog, found = lower_script(script, path=Path(path) if path is not None else None, project=project, progress=progress)
+    catalog, found = lower_script(
+        script, path=Path(path) if path is not None else None, project=project, progress=progress
+    )
     found += unread
     catalog = replace(catalog, database=database_of(store or (project.store if project is not None else None)))
-    catalog = with_policies(catalog, OnError(project.on_error or OnError.QUARANTINE) if project is not None else OnError.STOP)
+    catalog = with_policies(
+        catalog, OnError(project.on_error or OnError.QUARANTINE) if project is not None else OnError.STOP
+    )
     if Compiled(catalog, (*script.diagnostics, *found)).ok:
         catalog, kept = with_kept_links(catalog)
         catalog, refused = with_views_at_read(catalog)
@@ -83,7 +87,9 @@ def compile_script(
         catalog, refused = with_grants(catalog, project)
         found += (*refused, *(refused_targets(catalog, project.sinks) if project is not None else ()))
         found += refused_callers(catalog) if project is not None and "jwt" not in project.api else ()
-    diagnostics = sorted(dict.fromkeys((*script.diagnostics, *found)), key=lambda d: d.span.start if d.span is not None else -1)
+    diagnostics = sorted(
+        dict.fromkeys((*script.diagnostics, *found)), key=lambda d: d.span.start if d.span is not None else -1
+    )
     return Compiled(catalog, tuple(map(_for_people, diagnostics)))
 
 
@@ -129,7 +135,9 @@ def _forgiving(catalog: Catalog) -> Catalog:
     for id_, view in catalog.views.items():  # a view reads earlier ones
         plan = forgive(view.plan, schemas, catalog.hints.on_error.get(id_) is OnError.NULL)
         views[id_], schemas[id_] = replace(view, plan=plan, schema=plan.schema), plan.schema
-    subscriptions = {i: replace(s, schema=_as_nullable(s.schema, schemas[s.view])) for i, s in catalog.subscriptions.items()}
+    subscriptions = {
+        i: replace(s, schema=_as_nullable(s.schema, schemas[s.view])) for i, s in catalog.subscriptions.items()
+    }
     return replace(catalog, views=views, subscriptions=subscriptions)
 
 
@@ -143,7 +151,9 @@ def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
     computed = [r for r in catalog.relationships if _is_computed(r, catalog) and _is_shown(r, catalog)]
     if not computed:
         return catalog, ()
-    from belvedere.lang.relationships.kept_links import keep_link  # loaded by the few scripts that have such relationships
+    from belvedere.lang.relationships.kept_links import (
+        keep_link,
+    )  # loaded by the few scripts that have such relationships
     from belvedere.store.read.statements import check_link
     from belvedere.store.read.typed_sql import RefusedExpression
 
@@ -169,7 +179,9 @@ def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
         tables |= catalog.views.keys() - before.views.keys()
         stored = catalog is not before
         found.append(_as_stored(r, named, before) if stored else replace(why, severity=Severity.WARNING, span=r.span))
-    links = (r for r in catalog.relationships if r.owner not in tables or not _is_computed(r, catalog) or refusal(r) is None)
+    links = (
+        r for r in catalog.relationships if r.owner not in tables or not _is_computed(r, catalog) or refusal(r) is None
+    )
     return replace(catalog, relationships=tuple(links)), tuple(found)
 
 
@@ -229,14 +241,18 @@ def _with_old_rows(grant: Grant, id_: str, database: str | None) -> Grant:
 def _as_stored(relationship: Relationship, why: Diagnostic, catalog: Catalog) -> Diagnostic:
     name = f"{catalog.name_of(relationship.owner)}.{relationship.name}"
     hint = f"name it `_{relationship.name}` if the API need not show it: then it is not stored"
-    return Diagnostic("B8022", f"the rows of `{name}` are stored: {why.message}", Severity.NOTICE, relationship.span, hint=hint)
+    return Diagnostic(
+        "B8022", f"the rows of `{name}` are stored: {why.message}", Severity.NOTICE, relationship.span, hint=hint
+    )
 
 
 def _is_computed(relationship: Relationship, catalog: Catalog) -> bool:
     """Whether more than equal columns of one type and an order by columns makes it."""
     owner, target = catalog.schema_of(relationship.owner), catalog.schema_of(relationship.target)
     cast = any(not equal_as_they_are(owner[own].type, target[theirs].type) for own, theirs in relationship.pairs)
-    return cast or relationship.residual is not None or any(not isinstance(o.expr, exp.Column) for o in relationship.order)
+    return (
+        cast or relationship.residual is not None or any(not isinstance(o.expr, exp.Column) for o in relationship.order)
+    )
 
 
 def _is_shown(relationship: Relationship, catalog: Catalog) -> bool:

@@ -14,7 +14,9 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="measure the sensor example on this machine")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 100_000, 1_000_000], help="rows per epoch")
-    parser.add_argument("--seconds", type=float, default=45.0, help="how long to measure each size (at least three epochs)")
+    parser.add_argument(
+        "--seconds", type=float, default=45.0, help="how long to measure each size (at least three epochs)"
+    )
     options = parser.parse_args()
     measure(options.sizes, options.seconds)
 

@@ -31,7 +31,9 @@ def run(tree: Path, module: str, arguments: Sequence[str]) -> list[dict[str, Any
     for old in (tree / RESULTS).glob("*.json"):
         old.unlink()
     environment = {**os.environ, "PYTHONPATH": str(tree)}
-    subprocess.run([sys.executable, "-m", module, *arguments], cwd=tree, env=environment, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-m", module, *arguments], cwd=tree, env=environment, check=True, stdout=subprocess.DEVNULL
+    )
     found: list[dict[str, Any]] = []
     for path in sorted((tree / RESULTS).glob("*.json")):
         found += json.loads(path.read_text())

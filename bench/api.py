@@ -79,7 +79,12 @@ def catalog() -> Catalog:
 def hour(group: int, number: int, warmer: float = 0.0) -> dict[str, object]:
     """A row of `Group.hours`, with its stored key."""
     at = START + timedelta(hours=number)
-    row = {"groupid": group, "time_hour": at, "avg_temp": 20 + (group * number) % 97 / 7, "max_temp": 30 + number / 2 + warmer}
+    row = {
+        "groupid": group,
+        "time_hour": at,
+        "avg_temp": 20 + (group * number) % 97 / 7,
+        "max_temp": 30 + number / 2 + warmer,
+    }
     return row | {KEY: f"{group}/{at}"}
 
 
@@ -89,7 +94,9 @@ def fill(url: str) -> None:
     rows = {
         "Group": [{"groupid": g, "name": f"group {g}", KEY: f"{g}"} for g in groups],
         "Group.machines": [
-            {"groupid": g, "machineid": m, "name": f"machine {m}", KEY: f"{g}/{m}"} for g in groups for m in range(MACHINES)
+            {"groupid": g, "machineid": m, "name": f"machine {m}", KEY: f"{g}/{m}"}
+            for g in groups
+            for m in range(MACHINES)
         ],
         "Group.hours": [hour(g, h) for g in groups for h in range(HOURS)],
     }
@@ -193,7 +200,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.api", description="measure requests to the API")
     parser.add_argument("url", nargs="?", help="a store that may be filled; without it a temporary SQLite file")
     parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--warm", type=float, default=10, help="seconds for each kind of request, before it is measured")
+    parser.add_argument(
+        "--warm", type=float, default=10, help="seconds for each kind of request, before it is measured"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--processes", type=int, default=None, help="of each server")
     parser.add_argument("--requests", nargs="+", choices=REQUESTS, default=list(REQUESTS))

@@ -68,10 +68,17 @@ def descriptor_set() -> bytes:
 
     found = descriptor_pb2.FileDescriptorSet()
     timestamp_pb2.DESCRIPTOR.CopyToProto(found.file.add())
-    file = found.file.add(name="order.proto", package="shop", syntax="proto3", dependency=["google/protobuf/timestamp.proto"])
+    file = found.file.add(
+        name="order.proto", package="shop", syntax="proto3", dependency=["google/protobuf/timestamp.proto"]
+    )
     message = file.message_type.add(name="Order")
     kinds = descriptor_pb2.FieldDescriptorProto
-    types = {"id": kinds.TYPE_INT64, "customer": kinds.TYPE_STRING, "amount": kinds.TYPE_DOUBLE, "note": kinds.TYPE_STRING}
+    types = {
+        "id": kinds.TYPE_INT64,
+        "customer": kinds.TYPE_STRING,
+        "amount": kinds.TYPE_DOUBLE,
+        "note": kinds.TYPE_STRING,
+    }
     for number, name in enumerate(("id", "customer", "amount", "at", "note"), 1):
         field = message.field.add(name=name, number=number, label=kinds.LABEL_OPTIONAL)
         if name in types:

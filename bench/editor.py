@@ -59,7 +59,9 @@ def _milliseconds(work: Callable[[], object]) -> tuple[float, float]:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.editor", description="measure what an editor waits for after a key")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.editor", description="measure what an editor waits for after a key"
+    )
     parser.add_argument("script", type=Path, nargs="?", default=Path("examples/nexmark/nexmark.sqrl"))
     parser.add_argument("--places", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)

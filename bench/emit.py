@@ -104,7 +104,9 @@ def delays(load: Load) -> None:
 
 def state(load: Load) -> None:
     """Rows of operators' own state at the end, with and without what bounds let go."""
-    print(f"\n{load.epochs * load.seconds // 60} minutes of event time: windows of 5 minutes, joins and sessions within one")
+    print(
+        f"\n{load.epochs * load.seconds // 60} minutes of event time: windows of 5 minutes, joins and sessions within one"
+    )
     print(f"{'bounds':<30}{'state rows':>12}{'of them, at most':>18}{'s an epoch':>14}")
     for name, bounds, forget in (("none", False, True), ("sent, state kept", True, False), ("sent", True, True)):
         wb = Workbench(INPUTS + WINDOWS, options=Options(expire=forget))
@@ -122,7 +124,9 @@ def state(load: Load) -> None:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.emit", description="measure EMIT AFTER DELAY and state under bounds")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.emit", description="measure EMIT AFTER DELAY and state under bounds"
+    )
     parser.add_argument("--rows", type=int, default=10_000, help="rows per epoch")
     parser.add_argument("--keys", type=int, default=10_000, help="different items")
     parser.add_argument("--epochs", type=int, default=120, help="epochs: 120 of 30 s are an hour of event time")

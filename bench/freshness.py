@@ -37,9 +37,7 @@ Machines := SELECT s.machine, max(r.temp) AS top, count(*) AS n FROM Readings r 
   GROUP BY s.machine;
 """
 TOPS = "SELECT sensor, max(temp) AS top, count(*) AS n FROM readings GROUP BY sensor"
-MACHINES = (
-    "SELECT s.machine, max(r.temp) AS top, count(*) AS n FROM readings r JOIN sensors s ON r.sensor = s.id GROUP BY s.machine"
-)
+MACHINES = "SELECT s.machine, max(r.temp) AS top, count(*) AS n FROM readings r JOIN sensors s ON r.sensor = s.id GROUP BY s.machine"
 SIZES = (100_000, 1_000_000, 10_000_000)
 PIECE = 500_000
 SENSORS, MACHINE_COUNT, CHANGED = 1_000, 50, 1_000
@@ -160,7 +158,9 @@ def questions(cursor: Any) -> tuple[Callable[[int], object], Callable[[], object
         cursor.execute(sql)
         return cursor.fetchall()
 
-    return lambda n: ask(f"SELECT top, n FROM tops WHERE sensor = {n}"), lambda: ask("SELECT machine, top, n FROM machines")
+    return lambda n: ask(f"SELECT top, n FROM tops WHERE sensor = {n}"), lambda: ask(
+        "SELECT machine, top, n FROM machines"
+    )
 
 
 SYSTEMS = {

@@ -91,14 +91,18 @@ def measure(query: str, format_: str, files: Sequence[Mapping[str, Path]], event
         project = Path(folder)
         script = script_of(query)
         (project / "s.sqrl").write_text(script)
-        (project / "belvedere.toml").write_text((EXAMPLE / "belvedere.toml").read_text().replace('"json"', f'"{format_}"'))
+        (project / "belvedere.toml").write_text(
+            (EXAMPLE / "belvedere.toml").read_text().replace('"json"', f'"{format_}"')
+        )
         names = [n for n in STREAMS if f"_{n}" in script]
         arriving = project / "data" / "auctions"
         _arrive(arriving, names, files[0])
         command = [str(Path(sys.executable).with_name("belvedere")), "run", "s.sqrl", "--port", "0", "--json"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         with (project / "log").open("w") as log:
-            run = subprocess.Popen(command, cwd=project, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)
+            run = subprocess.Popen(
+                command, cwd=project, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
+            )
         try:
             _wait(project / "log", 1, run)
             seconds, spent = [], []

@@ -54,8 +54,20 @@ class Measured:
 def measure(sizes: Sequence[int], seconds: float) -> list[Measured]:
     """Measure every size and print as it goes."""
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
-    print("the sensor example: 6 views over 10,000 sensors on 1,000 machines, 10,000 readings a second of event time, SQLite\n")
-    columns = ("rows/epoch", "epochs", "rows/s", "p50 s", "p99 s", "changed/epoch", "peak MiB", "Spark batch s", "DuckDB s")
+    print(
+        "the sensor example: 6 views over 10,000 sensors on 1,000 machines, 10,000 readings a second of event time, SQLite\n"
+    )
+    columns = (
+        "rows/epoch",
+        "epochs",
+        "rows/s",
+        "p50 s",
+        "p99 s",
+        "changed/epoch",
+        "peak MiB",
+        "Spark batch s",
+        "DuckDB s",
+    )
     print("  ".join(f"{c:>13}" for c in columns), flush=True)
     results = []
     for size in sizes:
@@ -93,7 +105,9 @@ def measure_size(size: int, seconds: float) -> Measured:
             if number == 0:
                 arrivals[placements] = placed
             started = time.perf_counter()
-            report = bench.engine.run_epoch(arrivals, START + timedelta(seconds=(number + 1) * size / SENSORS.rows_per_second))
+            report = bench.engine.run_epoch(
+                arrivals, START + timedelta(seconds=(number + 1) * size / SENSORS.rows_per_second)
+            )
             times.append(time.perf_counter() - started)
             changed.append(sum(report.changes.values()))
             rows.append(table)
@@ -130,7 +144,9 @@ def _input_id(bench: Workbench, name: str) -> str:
     return next(i.id for i in bench.catalog.inputs.values() if i.name.casefold() == name.casefold())
 
 
-def _spark_batch(bench: Workbench, folder: Path, rows: pa.Table, placed: pa.Table, readings: str, placements: str) -> float:
+def _spark_batch(
+    bench: Workbench, folder: Path, rows: pa.Table, placed: pa.Table, readings: str, placements: str
+) -> float:
     """Return the seconds of Spark to recompute all views from Parquet files, the second time."""
     from belvedere.engine.ingest import stamp
     from belvedere.engine.sql.plan_sql import CLOCK_COLUMN, render

@@ -30,7 +30,9 @@ def script(exports: int) -> str:
     return "\n".join((TABLE, *views))
 
 
-def measure(spark: Any, address: str, exports: int, rows: int, rounds: int, store: str) -> tuple[list[float], list[float]]:
+def measure(
+    spark: Any, address: str, exports: int, rows: int, rounds: int, store: str
+) -> tuple[list[float], list[float]]:
     """Seconds to deliver, and of whole epochs; the first epochs are left out."""
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     names = {f"V{n}": f"of{exports}_{n}" for n in range(exports)}

@@ -25,7 +25,9 @@ from belvedere.state.state import State
 RUN_BYTES = 60_000
 ROWS = 20_000
 """Rows of a large epoch: about 20 runs."""
-SCHEMA = pa.schema([("n", pa.int64()), pa.field(KEY, pa.string(), nullable=False), pa.field("_h0", pa.int64(), nullable=False)])
+SCHEMA = pa.schema(
+    [("n", pa.int64()), pa.field(KEY, pa.string(), nullable=False), pa.field("_h0", pa.int64(), nullable=False)]
+)
 RELATION = Arranged("R", SCHEMA, ("_h0",))
 
 

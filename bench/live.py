@@ -56,7 +56,8 @@ class Writer:
     def __init__(self, url: str):
         catalog = compile_script(SCRIPT).catalog
         self.tables = {
-            n: StoredTable(n, catalog.schema_of(n), indexes=read_indexes(catalog, n), fingerprint="bench") for n in STORED
+            n: StoredTable(n, catalog.schema_of(n), indexes=read_indexes(catalog, n), fingerprint="bench")
+            for n in STORED
         }
         self.store, self.epoch, self.number = open_store(url), 0, 1
         self.committed: dict[int, float] = {}
@@ -84,7 +85,15 @@ class Writer:
     def _changed(self) -> pa.Table:
         """All rows at first, then a new state of those that are asked for."""
         made = [
-            {"_key": str(k), "k": k, "epoch": epoch, "text": "x" * 100, "_uid": k, "_ingest_time": START, WEIGHT: weight}
+            {
+                "_key": str(k),
+                "k": k,
+                "epoch": epoch,
+                "text": "x" * 100,
+                "_uid": k,
+                "_ingest_time": START,
+                WEIGHT: weight,
+            }
             for epoch, weight in ((self.epoch - 1, -1), (self.epoch, 1))
             for k in range(KINDS if self.epoch else ROWS)
             if epoch >= 0
@@ -102,7 +111,9 @@ class Writer:
 
 def request(text: str) -> bytes:
     body = json.dumps({"query": text}).encode()
-    head = "POST /graphql HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\n"
+    head = (
+        "POST /graphql HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\n"
+    )
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
@@ -151,7 +162,9 @@ def texts(count: int, distinct: bool) -> list[str]:
             found.append(f"subscription {{ {text} {{ epoch }} }}")
         else:
             own = n % 20 == 0
-            found.append(f"subscription {{ latest(filter: {{k: {{eq: {n // 20 % KINDS if own else 0}}}}}) {{ epoch }} }}")
+            found.append(
+                f"subscription {{ latest(filter: {{k: {{eq: {n // 20 % KINDS if own else 0}}}}}) {{ epoch }} }}"
+            )
     return found
 
 
@@ -223,7 +236,16 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=None)
     given = parser.parse_args()
     table = Table(title=f"{given.subscribers} subscribers, an epoch each {given.pause} s, {os.cpu_count()} processors")
-    headings = ("p50 ms", "p99 ms", "last ms", "server ms/epoch", "messages/epoch", "reads/epoch", "MB before", "MB after")
+    headings = (
+        "p50 ms",
+        "p99 ms",
+        "last ms",
+        "server ms/epoch",
+        "messages/epoch",
+        "reads/epoch",
+        "MB before",
+        "MB after",
+    )
     for heading in ("subscribers", *headings):
         table.add_column(heading, justify="left" if heading == "subscribers" else "right")
     with tempfile.TemporaryDirectory() as folder:

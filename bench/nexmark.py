@@ -216,7 +216,15 @@ def measure(
     show("query", "events/epoch", "epochs", "events/s", "epoch s", "Spark batch s", "DuckDB s")
     for query, count, number in sizes:
         speed = measure_speed(query, count, number, spark=spark)
-        show(query, count, number, f"{speed.events_per_second:,.0f}", speed.epoch_p50, speed.spark_batch, speed.duckdb_batch)
+        show(
+            query,
+            count,
+            number,
+            f"{speed.events_per_second:,.0f}",
+            speed.epoch_p50,
+            speed.spark_batch,
+            speed.duckdb_batch,
+        )
         results.append(speed)
     print()
     show("query", "state events", "events/epoch", "epoch s", "Spark batch s", "DuckDB s")
@@ -233,7 +241,9 @@ def measure(
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.nexmark", description="measure the NEXMark queries on this machine")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.nexmark", description="measure the NEXMark queries on this machine"
+    )
     parser.add_argument("--queries", nargs="+", default=QUERIES, choices=QUERIES, metavar="Q")
     parser.add_argument("--size", type=int, default=10_000, help="events per epoch")
     parser.add_argument("--large", type=int, default=1_000_000, help="events per large epoch; 0: none")

@@ -69,7 +69,9 @@ def planned_for(cores: int, blocks: bool) -> Iterator[None]:
     """Plan cuts as a session with `cores` cores makes them, or none."""
     place, given = "belvedere.spark.window_by", find_giant
     with ExitStack() as changed:
-        changed.enter_context(patch(f"{place}.cuts.find_giant", lambda frame, keys, lead, _: given(frame, keys, lead, cores)))
+        changed.enter_context(
+            patch(f"{place}.cuts.find_giant", lambda frame, keys, lead, _: given(frame, keys, lead, cores))
+        )
         if not blocks:
             changed.enter_context(patch(f"{place}.windows.cut_giant", lambda frame, node: None))
         yield
@@ -77,7 +79,9 @@ def planned_for(cores: int, blocks: bool) -> Iterator[None]:
 
 def measured(text: str, count: int, cores: int, blocks: bool) -> tuple[float, float, float]:
     """Return the seconds on `cores` cores, memory in MB, and the checksum."""
-    spark = local_session(1, "6g", {"spark.default.parallelism": str(cores), "spark.sql.shuffle.partitions": str(cores)})
+    spark = local_session(
+        1, "6g", {"spark.default.parallelism": str(cores), "spark.sql.shuffle.partitions": str(cores)}
+    )
     try:
         frame = rows(spark, count, 1).cache()
         frame.count()
@@ -93,7 +97,9 @@ def measured(text: str, count: int, cores: int, blocks: bool) -> tuple[float, fl
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.one_partition", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.one_partition", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--cores", type=int, nargs="+", default=[4, 8])
     given = parser.parse_args()

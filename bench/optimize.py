@@ -160,7 +160,10 @@ def replayed(catalog: Catalog, replay: Replay, spark: Any, epochs: int) -> tuple
 
 def places(catalog: Catalog) -> str:
     """The views that requests compute."""
-    return ", ".join(i + " in part" * bool(catalog.placement.part_paths.get(i)) for i in catalog.placement.at_read) or "none"
+    return (
+        ", ".join(i + " in part" * bool(catalog.placement.part_paths.get(i)) for i in catalog.placement.at_read)
+        or "none"
+    )
 
 
 def main() -> None:
@@ -175,7 +178,9 @@ def main() -> None:
     print(ROW.format("workload", "choice", "seconds", "views", "estimate", "ratio", "p99 ms", "computed at read"))
     done: dict[tuple[str, str], tuple[float, float]] = {}
     for replay in (r for r in REPLAYS if r.name.startswith(given.only)):
-        inputs = compile_script(replay.script.partition("\n" + next(v for v in ASKED if v in replay.script) + " :=")[0]).catalog
+        inputs = compile_script(
+            replay.script.partition("\n" + next(v for v in ASKED if v in replay.script) + " :=")[0]
+        ).catalog
         base, _ = replayed(inputs, replay, spark, given.epochs)
         for name, catalog, estimate in choices(replay, costs, given.epochs):
             key = (replay.name, places(catalog))

@@ -124,7 +124,9 @@ def main() -> None:
         one = measure(rows, max(100, options.seconds * min(50, 100_000 // rows)))
         found.append(one)
         text = f"{rows:>14,} {one['rows_per_second']:>9,.0f} {one['p99_ms']:>8.1f}"
-        print(f"{text} {one['run_processor_s_a_million']:>27.1f} {one['client_processor_s_a_million']:>7.1f}", flush=True)
+        print(
+            f"{text} {one['run_processor_s_a_million']:>27.1f} {one['client_processor_s_a_million']:>7.1f}", flush=True
+        )
     results = ROOT / "bench" / "results" / "pushes.json"
     results.write_text(json.dumps({"rows": found}, indent=2) + "\n")
 

@@ -39,13 +39,17 @@ def rows(first: int, last: int, seed: int) -> pa.Table:
 def epochs(kind: str, length: int, changed: int, count: int, options: Options) -> list[float]:
     """Return the seconds of `count` epochs that change `changed` rows of a partition of this length."""
     middle = length // 2
-    changes = (rows(middle, middle + changed, n) for n in range(1, count + 3))  # two warm up (and find out where windows end)
+    changes = (
+        rows(middle, middle + changed, n) for n in range(1, count + 3)
+    )  # two warm up (and find out where windows end)
     return timed(TABLE + HEAD + KINDS[kind] + SELECT, options, chain((rows(0, length, 0),), changes))[3:]
 
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.reach", description="measure changes of views with WINDOW BY")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.reach", description="measure changes of views with WINDOW BY"
+    )
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000], help="rows of the partition")
     parser.add_argument("--changed", type=int, default=10, help="rows an epoch")
     parser.add_argument("--epochs", type=int, default=3)

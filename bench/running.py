@@ -66,14 +66,20 @@ def median(times: Sequence[float]) -> float:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.running", description="measure running totals on this machine")
-    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000], help="rows before the epochs")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.running", description="measure running totals on this machine"
+    )
+    parser.add_argument(
+        "--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000], help="rows before the epochs"
+    )
     parser.add_argument("--added", type=int, default=1_000, help="rows an epoch")
     parser.add_argument("--epochs", type=int, default=5)
     given = parser.parse_args()
     print(("{:>12}" * 4).format("rows before", "continued", "whole", "DuckDB"))
     for before in given.rows:
-        continued, whole = (median(epochs(before, given.added, given.epochs, o)) for o in (Options(), without("running")))
+        continued, whole = (
+            median(epochs(before, given.added, given.epochs, o)) for o in (Options(), without("running"))
+        )
         print(f"{before:>12,}{continued:>12.2f}{whole:>12.2f}{in_duckdb(before):>12.2f}", flush=True)
 
 

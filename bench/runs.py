@@ -37,7 +37,9 @@ def bids(text: bool) -> pa.RecordBatch:
         "_h0": pa.array(AUCTIONS * FACTOR),
     }
     if text:
-        columns["url"] = pa.array([f"https://www.nexmark.com/{n}/item.htm?query=1" for n in DICE.integers(0, 10**6, ROWS)])
+        columns["url"] = pa.array(
+            [f"https://www.nexmark.com/{n}/item.htm?query=1" for n in DICE.integers(0, 10**6, ROWS)]
+        )
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -71,9 +73,7 @@ def measure(path: Path, text: bool, compression: str | None) -> str:
 
     writing = seconds(write, 1)
     found = " | ".join(f"{seconds(lambda n=n: look_up(n), 5) * 1000:.1f} ms" for n in (100, 10_000))  # type: ignore[misc]
-    return (
-        f"| {'with' if text else 'without'} | {compression or 'none'} | {path.stat().st_size:,} | {writing:.2f} s | {found} |"
-    )
+    return f"| {'with' if text else 'without'} | {compression or 'none'} | {path.stat().st_size:,} | {writing:.2f} s | {found} |"
 
 
 if __name__ == "__main__":

@@ -52,10 +52,14 @@ class RowsOfFiles:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.sizing", description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.sizing", description=(__doc__ or "").split("\n", maxsplit=1)[0]
+    )
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000, 5_000_000])
     parser.add_argument("--memory", default="4g", help="`[spark] memory`: the heap of Spark's Java")
-    parser.add_argument("--stores", nargs="+", choices=["sqlite", "postgres"], default=["sqlite"], help="a Postgres is started")
+    parser.add_argument(
+        "--stores", nargs="+", choices=["sqlite", "postgres"], default=["sqlite"], help="a Postgres is started"
+    )
     options = parser.parse_args()
     print(ROW.format("orders", "store", "driver MB", "Java MB", "API MB each", "database MB", "state MB", "seconds"))
     for kind in options.stores:
@@ -77,7 +81,17 @@ def measured(kind: str, rows: int, memory: str) -> RowsOfFiles:
         (folder / "belvedere.toml").write_text(f'{PROJECT}[spark]\nmemory = "{memory}"\n')
         write_data(folder / "data", rows)
         started = time.monotonic()
-        command = [sys.executable, "-m", "belvedere.cli", "run", str(folder / "shop.sqrl"), "--port", "0", "--store", url]
+        command = [
+            sys.executable,
+            "-m",
+            "belvedere.cli",
+            "run",
+            str(folder / "shop.sqrl"),
+            "--port",
+            "0",
+            "--store",
+            url,
+        ]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
             assert process.stdout is not None

@@ -84,7 +84,9 @@ def arrivals(first: int, last: int, partitions: int) -> pa.Table:
 def epochs(size: int, every: int, partitions: int, added: int, count: int = 7) -> list[float]:
     """Seconds of epochs of `added` rows, behind windows that hold `size` rows together."""
     read = ", ".join(f"{f}(value) AS {f}_value" for f in AGGREGATES)
-    clause = f"sliding, count({max(size // partitions, 1)}), count({every}), partitioned BY k, aggregateIncompleteWindows"
+    clause = (
+        f"sliding, count({max(size // partitions, 1)}), count({every}), partitioned BY k, aggregateIncompleteWindows"
+    )
     stream = "CREATE STREAM Given (k INT, value BIGINT);\n"
     bench, times = Workbench(f"{stream}V := SELECT STREAM k, {read} FROM Given WINDOW ({clause}) GROUP BY k;"), []
     (given,) = (i.id for i in bench.catalog.inputs.values() if i.name == "Given")
@@ -141,7 +143,9 @@ def main() -> None:
             if options.spark:
                 seconds = over(options.rows, partitions, size)
                 said = f"OVER (ROWS {size - 1} PRECEDING)"
-                print(f"{said:40} {partitions:10,} {options.rows:10,} {'':8} {seconds:10.2f} {options.rows / seconds:12,.0f}")
+                print(
+                    f"{said:40} {partitions:10,} {options.rows:10,} {'':8} {seconds:10.2f} {options.rows / seconds:12,.0f}"
+                )
 
 
 if __name__ == "__main__":

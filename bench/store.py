@@ -20,7 +20,12 @@ from belvedere.store import EpochRow, Store, StoredTable, Transaction, open_stor
 TABLE = StoredTable(
     "Measured",
     Schema(
-        (Column("customer", pa.int64()), Column("total", pa.float64()), Column("name", pa.string()), Column("at", TIMESTAMP))
+        (
+            Column("customer", pa.int64()),
+            Column("total", pa.float64()),
+            Column("name", pa.string()),
+            Column("at", TIMESTAMP),
+        )
     ),
     indexes=(("customer",),),
 )
@@ -69,7 +74,10 @@ def measure(store: Store, large: int, sizes: list[int]) -> Table:
     everything = rows(np.arange(large), TABLE)
     bench.time("an empty epoch", 0, lambda t: None)
     bench.time(
-        "append, key index only", large, lambda t: t.append("Appended", everything.select(PLAIN.arrow.names).to_reader()), 1
+        "append, key index only",
+        large,
+        lambda t: t.append("Appended", everything.select(PLAIN.arrow.names).to_reader()),
+        1,
     )
     fill = weighted((everything, 1))
     bench.time("apply to an empty table", large, lambda t: t.apply("Measured", fill.to_reader()), 1)

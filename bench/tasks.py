@@ -106,7 +106,9 @@ def measure(query: str, events: int, epochs: int, warm: int, spark: SparkSession
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.tasks", description="measure the driver's part of large epochs")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.tasks", description="measure the driver's part of large epochs"
+    )
     parser.add_argument("--queries", nargs="+", default=["Q4", "Q9", "Q17"], metavar="Q")
     parser.add_argument("--events", type=int, default=1_000_000, help="events per epoch")
     parser.add_argument("--epochs", type=int, default=3, help="epochs that count")

@@ -49,10 +49,16 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.why", description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
-    parser.add_argument("--stores", nargs="+", choices=["sqlite", "postgres"], default=["sqlite"], help="a Postgres is started")
+    parser.add_argument(
+        "--stores", nargs="+", choices=["sqlite", "postgres"], default=["sqlite"], help="a Postgres is started"
+    )
     parser.add_argument("--views", nargs="+", choices=list(ROWS), default=list(ROWS))
     options = parser.parse_args()
-    print("{:>12}{:>10}  {:<12}{:>12}{:>10}{:>10}{:>10}".format("orders", "store", "view", "of them", "find", "why", "opened"))
+    print(
+        "{:>12}{:>10}  {:<12}{:>12}{:>10}{:>10}{:>10}".format(
+            "orders", "store", "view", "of them", "find", "why", "opened"
+        )
+    )
     for kind in options.stores:
         for rows in options.rows:
             with TemporaryDirectory(prefix="belvedere-why-") as name, store_of(kind, Path(name)) as url:
@@ -93,7 +99,8 @@ def write_data(folder: Path, rows: int) -> None:
     (folder / "Customers").mkdir()
     customers = np.arange(CUSTOMERS)
     pq.write_table(
-        pa.table({"id": customers, "city": [f"city {c % CITIES}" for c in customers]}), folder / "Customers" / "all.parquet"
+        pa.table({"id": customers, "city": [f"city {c % CITIES}" for c in customers]}),
+        folder / "Customers" / "all.parquet",
     )
     random = np.random.default_rng(1)
     for first in range(0, rows, PIECE):

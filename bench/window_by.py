@@ -71,11 +71,14 @@ def contests(lengths: list[int], colds: list[int]) -> Iterator[Contest]:
     for length in lengths:
         frame = f"ROWS BETWEEN CURRENT ROW AND {length - 1} FOLLOWING"
         counted = (
-            HEAD + f"SLIDING START AS s AT sp WHEN TRUE END AT ep WHEN ep - sp = {length - 1} SELECT ARRAY_{{f}}(w[*].val) AS a"
+            HEAD
+            + f"SLIDING START AS s AT sp WHEN TRUE END AT ep WHEN ep - sp = {length - 1} SELECT ARRAY_{{f}}(w[*].val) AS a"
         )
         for name in ("AVG", "MAX", "MEDIAN"):
             over = OVER.format(f=name, frame=frame)
-            yield Contest(f"12 {name} of {length}", counted.format(f=name), over if name != "MEDIAN" else None, None, over)
+            yield Contest(
+                f"12 {name} of {length}", counted.format(f=name), over if name != "MEDIAN" else None, None, over
+            )
     week = "RANGE BETWEEN CURRENT ROW AND 7 FOLLOWING"
     range_query = HEAD + "SLIDING START AS s END NEXT AS n WHEN n.day - s.day > 7 SELECT ARRAY_AVG(w[*].val) AS a"
     yield Contest("11 one week", range_query, OVER.format(f="AVG", frame=week), None, OVER.format(f="AVG", frame=week))
@@ -92,9 +95,15 @@ def contests(lengths: list[int], colds: list[int]) -> Iterator[Contest]:
             "station, spell",
         )
     blocks = "TUMBLING START AT sp END AT ep WHEN ep - sp = 19 SELECT ARRAY_AVG(w[*].val) AS a"
-    yield Contest("15 blocks of 20", HEAD + blocks, BLOCKS, None, BLOCKS.replace("DIV", "//"), "station, (p - 1) DIV 20")
-    yield Contest("16 weeks", HEAD + "TUMBLING START AS s END NEXT AS n WHEN n.day - s.day > 7 SELECT ARRAY_AVG(w[*].val) AS a")
-    neighbours = "LABEL AS l AT lp START AT sp WHEN lp - sp = 1 END AT ep WHEN ep - lp = 1 SELECT ARRAY_AVG(w[*].val) AS a"
+    yield Contest(
+        "15 blocks of 20", HEAD + blocks, BLOCKS, None, BLOCKS.replace("DIV", "//"), "station, (p - 1) DIV 20"
+    )
+    yield Contest(
+        "16 weeks", HEAD + "TUMBLING START AS s END NEXT AS n WHEN n.day - s.day > 7 SELECT ARRAY_AVG(w[*].val) AS a"
+    )
+    neighbours = (
+        "LABEL AS l AT lp START AT sp WHEN lp - sp = 1 END AT ep WHEN ep - lp = 1 SELECT ARRAY_AVG(w[*].val) AS a"
+    )
     frame = "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING"
     yield Contest(
         "17 neighbours",
@@ -106,7 +115,11 @@ def contests(lengths: list[int], colds: list[int]) -> Iterator[Contest]:
     growing = "LABEL AT lp START UNBOUNDED END AT ep WHEN ep = lp SELECT ARRAY_AVG(w[*].val) AS a"
     frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
     yield Contest(
-        "19 until now", HEAD + "SLIDING " + growing, OVER.format(f="AVG", frame=frame), None, OVER.format(f="AVG", frame=frame)
+        "19 until now",
+        HEAD + "SLIDING " + growing,
+        OVER.format(f="AVG", frame=frame),
+        None,
+        OVER.format(f="AVG", frame=frame),
     )
     sessions = "TUMBLING START AS s END AS e NEXT AS n WHEN n.day - e.day > 2 SELECT ARRAY_AVG(w[*].val) AS a"
     yield Contest("20 sessions", HEAD + sessions, SESSIONS, None, SESSIONS, "station, session")

@@ -40,7 +40,9 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"{' '.join(shlex.join(['--conf', s]) for s in settings)} pyspark-shell"
     config.pluginmanager.register(ProcessorSeconds())
     if not hasattr(config, "workerinput"):  # the process that reports
-        config.pluginmanager.register(Budget(*(config.getoption(name) for name in ("--budget", "--nearly-all", "--slower"))))
+        config.pluginmanager.register(
+            Budget(*(config.getoption(name) for name in ("--budget", "--nearly-all", "--slower")))
+        )
     if config.getoption("--sample") is not None:
         config.pluginmanager.register(Sample(config.getoption("--sample"), config.getoption("--seed")))
 
@@ -103,7 +105,9 @@ class Alive:
         from belvedere.spark.jvm.quiet_session import jvm_of
 
         process = jvm_of(self.spark)
-        assert process is None or process.poll() is None, "this test, or one that ran beside it, has ended the session of all"
+        assert process is None or process.poll() is None, (
+            "this test, or one that ran beside it, has ended the session of all"
+        )
 
 
 @pytest.fixture(params=["duckdb", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.nightly])])

@@ -30,7 +30,10 @@ def turn(values: Iterable[V], number: int, turns: int = 2) -> list[V]:
 def at_night(values: Iterable[Any]) -> list[Any]:
     """Parameters that `make nightly` adds; each a value, or a tuple of one for each name. Those with "postgres" need one."""
     given = [v if isinstance(v, tuple) else (v,) for v in values]
-    return [pytest.param(*v, marks=[pytest.mark.nightly, *([pytest.mark.postgres] if "postgres" in v else [])]) for v in given]
+    return [
+        pytest.param(*v, marks=[pytest.mark.nightly, *([pytest.mark.postgres] if "postgres" in v else [])])
+        for v in given
+    ]
 
 
 def stores_by_turns(seeds: Iterable[int], block: int = 1) -> list[Any]:
@@ -38,7 +41,9 @@ def stores_by_turns(seeds: Iterable[int], block: int = 1) -> list[Any]:
 
     For `@pytest.mark.parametrize(("each_store", "seed"), ..., indirect=["each_store"])`.
     """
-    return [pytest.param("postgres", s, marks=pytest.mark.postgres) if s // block % 4 == 3 else ("sqlite", s) for s in seeds]
+    return [
+        pytest.param("postgres", s, marks=pytest.mark.postgres) if s // block % 4 == 3 else ("sqlite", s) for s in seeds
+    ]
 
 
 STORES_AND_SEEDS = [("sqlite", 1), *at_night([("postgres", 2), ("sqlite", 3), ("sqlite", 4), ("postgres", 5)])]

@@ -28,7 +28,13 @@ class Slice:
     patterns: tuple[str, ...]
 
 
-KILLS = ("*kill*", "tests/run/test_faults*", "tests/kafka/test_long*", "tests/kafka/test_rebalanced*", "tests/backups/*")
+KILLS = (
+    "*kill*",
+    "tests/run/test_faults*",
+    "tests/kafka/test_long*",
+    "tests/kafka/test_rebalanced*",
+    "tests/backups/*",
+)
 
 
 def folders(names: str) -> tuple[str, ...]:
@@ -40,13 +46,17 @@ SLICES = {
     "kills": Slice(20, KILLS),
     "language": Slice(
         12,
-        folders("lang lang_lower compatibility functions spark_grammar random_sql sqrl plan editor language_server scenarios"),
+        folders(
+            "lang lang_lower compatibility functions spark_grammar random_sql sqrl plan editor language_server scenarios"
+        ),
     ),
     "rules": Slice(14, folders("rules engine spark state store optimize nexmark")),
     "time": Slice(12, folders("event_time intake")),
     "windows": Slice(14, folders("window_by spl")),
     "answers": Slice(12, folders("api clients console provenance frames")),
-    "world": Slice(16, folders("connectors feeds kafka postgres sinks run commands cluster deploy docs examples project")),
+    "world": Slice(
+        16, folders("connectors feeds kafka postgres sinks run commands cluster deploy docs examples project")
+    ),
 }
 """A file belongs to the first slice that has a pattern for it."""
 
@@ -67,7 +77,9 @@ def run(arguments: list[str], workers: int) -> tuple[bool, float]:
     started = time.monotonic()
     options = ["-m", "nightly or deep", "-n", str(workers), "--dist", "worksteal", "--timeout=3600", "-q"]
     environment = os.environ | {"PYSPARK_SUBMIT_ARGS": "pyspark-shell"}  # Spark as it is in production
-    done = subprocess.run([sys.executable, "-m", "pytest", *options, *arguments], cwd=ROOT, env=environment, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *arguments], cwd=ROOT, env=environment, check=False
+    )
     return done.returncode in (0, 5), (time.monotonic() - started) / 60  # 5: nothing was selected
 
 

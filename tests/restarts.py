@@ -27,7 +27,11 @@ def restart(wb: Workbench, turn: int) -> None:
         return
     wb.engine.close()
     wb.store.close()
-    after = file.with_name(f"{file.stem} {next(_NUMBERS)}.db") if turn % 3 == 1 else file.with_suffix(f".copy{next(_NUMBERS)}")
+    after = (
+        file.with_name(f"{file.stem} {next(_NUMBERS)}.db")
+        if turn % 3 == 1
+        else file.with_suffix(f".copy{next(_NUMBERS)}")
+    )
     if turn % 3 == 1:
         file.rename(after)
     else:

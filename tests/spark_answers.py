@@ -65,7 +65,8 @@ def _answered(
     spark: Any, queries: Mapping[str, str], columns: Mapping[str, Any], names: Sequence[str]
 ) -> dict[str, Answer | Exception]:
     text = "\nUNION ALL\n".join(
-        f"SELECT {n} AS query, to_json(struct(*), {JSON}) AS row FROM (\n{queries[name]}\n)" for n, name in enumerate(names)
+        f"SELECT {n} AS query, to_json(struct(*), {JSON}) AS row FROM (\n{queries[name]}\n)"
+        for n, name in enumerate(names)
     )
     try:
         rows = spark.sql(text).collect()

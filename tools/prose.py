@@ -159,7 +159,9 @@ def excused(finding: Finding) -> bool:
 def main() -> int:
     """Print what is above the budget; exit with 1 if there is any."""
     parser = argparse.ArgumentParser(prog="python -m tools.prose", description=__doc__.split("\n")[0])
-    parser.add_argument("--list", metavar="RULE", action="append", default=[], help="print the findings of rules that begin so")
+    parser.add_argument(
+        "--list", metavar="RULE", action="append", default=[], help="print the findings of rules that begin so"
+    )
     parser.add_argument(
         "--shrink", action="store_true", help="write the present numbers into the budget where they are smaller"
     )

@@ -62,7 +62,9 @@ class RequestError(Exception):
 def no_cursor(name: str) -> RequestError:
     """The error of a cursor that was made up, or that belongs to another order. `name` is its argument."""
     end = "startCursor" if name == "before" else "endCursor"
-    return RequestError(BAD_VALUE, f"`{name}` is not a cursor of this list", f"pass the value of `{end}`, with the same order")
+    return RequestError(
+        BAD_VALUE, f"`{name}` is not a cursor of this list", f"pass the value of `{end}`, with the same order"
+    )
 
 
 class InvalidDocument(RequestError):
@@ -78,7 +80,9 @@ class InvalidDocument(RequestError):
             hint = _hint(error.message)
             extensions = {"code": self.code} | ({"hint": hint} if hint else {})
             located = {"locations": [{"line": at.line, "column": at.column} for at in error.locations or ()]}
-            result.append({"message": error.message, **(located if located["locations"] else {}), "extensions": extensions})
+            result.append(
+                {"message": error.message, **(located if located["locations"] else {}), "extensions": extensions}
+            )
         return result
 
 

@@ -71,7 +71,9 @@ def check_variables(variables: Mapping[str, Any], limits: Limits) -> None:
     number = 0
     for depth, count in enumerate(_values_by_depth(variables), 1):
         if depth > NESTED_MOST:
-            raise RequestError(LIMIT_EXCEEDED, f"the variables are nested more than {NESTED_MOST} levels deep", "nest less")
+            raise RequestError(
+                LIMIT_EXCEEDED, f"the variables are nested more than {NESTED_MOST} levels deep", "nest less"
+            )
         number += count
         if number > limits.values:
             raise too_many_values(limits)

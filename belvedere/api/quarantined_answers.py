@@ -23,7 +23,9 @@ LastGoodEpochs = Mapping[str, int | None]
 
 def quarantined_sql(dialect: str) -> str:
     """The row of one epoch, where something is in quarantine: most epochs have nothing to be parsed."""
-    return f"SELECT content FROM {EPOCH} WHERE epoch = {DIALECTS[dialect].marker(1)} AND content LIKE '%\"{DOCUMENT}\":%'"
+    return (
+        f"SELECT content FROM {EPOCH} WHERE epoch = {DIALECTS[dialect].marker(1)} AND content LIKE '%\"{DOCUMENT}\":%'"
+    )
 
 
 def quarantined_in(rows: list[tuple[Any, ...]]) -> LastGoodEpochs:

@@ -71,9 +71,13 @@ def read_contents(folder: Path) -> BackupContents:
     except (OSError, ValueError) as error:
         raise damaged(folder, f"{NAME} cannot be read", str(error)) from error
     if not isinstance(found, dict) or found.get("version") != VERSION:
-        raise fail("B7103", f"{folder} is a backup of another version of Belvedere", hint="restore it with that version")
+        raise fail(
+            "B7103", f"{folder} is a backup of another version of Belvedere", hint="restore it with that version"
+        )
     try:
-        return BackupContents(**{**found, "files": {name: (size, check) for name, (size, check) in found["files"].items()}})
+        return BackupContents(
+            **{**found, "files": {name: (size, check) for name, (size, check) in found["files"].items()}}
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(folder, f"{NAME} was changed after it was written", str(error)) from error
 

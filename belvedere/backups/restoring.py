@@ -10,7 +10,16 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from belvedere.backups.contents import DATABASE, INTAKE, STATE, BackupContents, check_files, copied, damaged, read_contents
+from belvedere.backups.contents import (
+    DATABASE,
+    INTAKE,
+    STATE,
+    BackupContents,
+    check_files,
+    copied,
+    damaged,
+    read_contents,
+)
 from belvedere.engine.store_folders import DOCUMENT, beside, state_document
 from belvedere.errors import fail
 from belvedere.intake.journal import JournalPosition
@@ -58,7 +67,9 @@ def _check_kind(contents: BackupContents, url: str) -> None:
         raise fail("B7103", f"the backup is of a store in {contents.dialect}, not in {requested}", hint=hint)
     if contents.format != FORMAT:
         hint = f"restore it with Belvedere {contents.belvedere}"
-        raise fail("B7103", f"the backup has format {contents.format}, and this version reads format {FORMAT}", hint=hint)
+        raise fail(
+            "B7103", f"the backup has format {contents.format}, and this version reads format {FORMAT}", hint=hint
+        )
 
 
 def _put_state_back(source: Path, folder: Path, remote: Remote | None) -> None:

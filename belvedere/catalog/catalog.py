@@ -74,7 +74,9 @@ class Catalog:
     def find(self, name: str) -> str | None:
         """The id of the last definition of a name, whatever its case."""
         ids = (*self.inputs, *self.views, *self.subscriptions)
-        return next((i for i in ids if i == name), None) or next((i for i in ids if i.casefold() == name.casefold()), None)
+        return next((i for i in ids if i == name), None) or next(
+            (i for i in ids if i.casefold() == name.casefold()), None
+        )
 
 
 def pushed_inputs(catalog: Catalog) -> dict[str, Input]:

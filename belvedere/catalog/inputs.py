@@ -137,4 +137,6 @@ def late_input(table: Input) -> Input:
     for name, type_ in ((LATE_REASON, pa.string()), (LATE_BOUND, TIMESTAMP)):
         columns.append(Column(name if name not in taken else f"late_{name}", type_))
     schema = Schema((*columns, *ARRIVAL_COLUMNS), (UID,))
-    return Input(f"LATE({table.id})", f"LATE({table.name})", InputKind.STREAM, schema, span=table.span, late_of=table.id)
+    return Input(
+        f"LATE({table.id})", f"LATE({table.name})", InputKind.STREAM, schema, span=table.span, late_of=table.id
+    )

@@ -63,13 +63,17 @@ class Relationship:
         """Whether its condition or its order reads one of these columns, by the ids of relations."""
         own = {o for o, _ in self.pairs} | self.columns_of(OWNER)
         exprs = [*([] if self.residual is None else [self.residual]), *(o.expr for o in self.order)]
-        theirs = {t for _, t in self.pairs} | {c.name for e in exprs for c in e.find_all(exp.Column) if c.table != OWNER}
+        theirs = {t for _, t in self.pairs} | {
+            c.name for e in exprs for c in e.find_all(exp.Column) if c.table != OWNER
+        }
         return not (own.isdisjoint(columns.get(self.owner, ())) and theirs.isdisjoint(columns.get(self.target, ())))
 
     def over(self, change: Callable[[exp.Column], Expr]) -> Relationship:
         """The same with other columns in its condition beside `pairs` and its order."""
         residual = None if self.residual is None else map_columns(self.residual, change)
-        return replace(self, residual=residual, order=tuple(replace(o, expr=map_columns(o.expr, change)) for o in self.order))
+        return replace(
+            self, residual=residual, order=tuple(replace(o, expr=map_columns(o.expr, change)) for o in self.order)
+        )
 
 
 def equal_as_they_are(one: pa.DataType, other: pa.DataType) -> bool:

@@ -75,7 +75,9 @@ def command(
         typer.echo()
         typer.echo(advice.text(applied=apply))
         if costs is None:
-            typer.echo("estimated with shipped costs: `belvedere calibrate` measures the costs of this machine", err=True)
+            typer.echo(
+                "estimated with shipped costs: `belvedere calibrate` measures the costs of this machine", err=True
+            )
     return 0
 
 

@@ -28,12 +28,18 @@ ROWS = 1_000
 def command(
     scripts: Annotated[list[Path], typer.Argument(help="scripts (.sqrl)", metavar="SCRIPT")],
     json: Annotated[bool, typer.Option("--json", help="print the diagnostics as JSON")] = False,
-    spark: Annotated[bool, typer.Option("--spark", help="start Spark and analyze every generated query with it")] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="start Spark and analyze every generated query with it")
+    ] = False,
     data: Annotated[
         bool,
-        typer.Option("--data", help="sample rows from each source and report those that do not fit; sources are only read"),
+        typer.Option(
+            "--data", help="sample rows from each source and report those that do not fit; sources are only read"
+        ),
     ] = False,
-    rows: Annotated[int, typer.Option("--rows", min=1, help="the number of rows of each table that --data samples")] = ROWS,
+    rows: Annotated[
+        int, typer.Option("--rows", min=1, help="the number of rows of each table that --data samples")
+    ] = ROWS,
 ) -> int:
     """Check a script for errors, in under a second and without Spark; --spark adds Spark's analyzer, --data checks rows of the sources."""
     texts = {str(path): read_script(path) for path in scripts}

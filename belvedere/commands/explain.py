@@ -20,7 +20,9 @@ def command(
     subject: Annotated[str, typer.Argument(help="a code such as B1003, or a script", metavar="CODE|SCRIPT")],
     view: Annotated[str | None, typer.Argument(help="only this view of the script", metavar="[VIEW]")] = None,
     sql: Annotated[str | None, typer.Option("--sql", help="print this view as standard SQL", metavar="VIEW")] = None,
-    state: Annotated[str | None, typer.Option("--state", help="show the operator state in this store", metavar="STORE")] = None,
+    state: Annotated[
+        str | None, typer.Option("--state", help="show the operator state in this store", metavar="STORE")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Explain an error code, or how a script's views are maintained."""

@@ -22,7 +22,9 @@ from belvedere.terminal.init_from_address import SCHEMES, project_from_address
 from belvedere.terminal.output import print_json
 
 SCRIPT = "shop.sqrl"
-ON_ERROR = 'on_error = "quarantine"     # a view that fails on a row is paused, the others continue; or "null", or "stop"'
+ON_ERROR = (
+    'on_error = "quarantine"     # a view that fails on a row is paused, the others continue; or "null", or "stop"'
+)
 """A line of the project files that are made over a source; that of the template is in its own."""
 ADDRESSES = "write a folder, kafka://host:port or postgres://user@host/database"
 
@@ -35,7 +37,9 @@ def command(
     ] = None,
     registry: Annotated[
         str | None,
-        typer.Option("--registry", help="the schema registry of the messages: http://host:port, with a kafka:// address"),
+        typer.Option(
+            "--registry", help="the schema registry of the messages: http://host:port, with a kafka:// address"
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print the files as JSON")] = False,
 ) -> int:

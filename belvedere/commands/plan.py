@@ -103,7 +103,9 @@ def deployment_of(
             broken = {} if project is None else broken_inputs(catalog, project, past, past.spans)
             found = plan_deployment(catalog, stored, rows, {i: past.rows(i) for i in past.spans}, broken)
         found = replace(found, notices=left)
-        return replace(found, lost=_files_gone(store, found.read_again, catalog, project)) if found.read_again else found
+        return (
+            replace(found, lost=_files_gone(store, found.read_again, catalog, project)) if found.read_again else found
+        )
     finally:
         store.close()
 

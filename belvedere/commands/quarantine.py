@@ -69,13 +69,16 @@ def _failed(url: str) -> tuple[Failed, ...]:
 
 def _retry(project: ProjectSettings, url: str | None, token: str | None, json: bool) -> int:
     found = _asked(
-        url or f"http://{host_of(None, project)}:{port_of(None, project) or DEFAULT_PORT}", token or project.api.get("token")
+        url or f"http://{host_of(None, project)}:{port_of(None, project) or DEFAULT_PORT}",
+        token or project.api.get("token"),
     )
     if json:
         print_json(found)
     else:
         names = ", ".join(held["view"] for held in found["quarantined"])
-        typer.echo(f"retrying: {names}; see the result in `belvedere quarantine list`" if names else "no view is in quarantine")
+        typer.echo(
+            f"retrying: {names}; see the result in `belvedere quarantine list`" if names else "no view is in quarantine"
+        )
     return 0
 
 

@@ -43,7 +43,9 @@ class OutputFormat(StrEnum):
 
 def command(
     sql: Annotated[str | None, typer.Argument(help="one query", metavar="SQL")] = None,
-    table: Annotated[list[str] | None, typer.Option("--table", help="name=path: a file, or a directory of files")] = None,
+    table: Annotated[
+        list[str] | None, typer.Option("--table", help="name=path: a file, or a directory of files")
+    ] = None,
     store: Annotated[str | None, typer.Option("--store", help="a store's URL: its views are the tables")] = None,
     as_of: Annotated[
         str | None, typer.Option("--as-of", help="an epoch or a time: read the views as of then", metavar="EPOCH|TIME")
@@ -72,7 +74,11 @@ def command(
     then = None if as_of is None else _instant(as_of)
     if explain and over_store:
         raise typer.BadParameter("this form reads tables from files: give --table", param_hint="--explain")
-    if (sql is not None and state is not None) or (state is not None and store is None) or not (sql or state or over_store):
+    if (
+        (sql is not None and state is not None)
+        or (state is not None and store is None)
+        or not (sql or state or over_store)
+    ):
         raise typer.BadParameter("give a query, or --state RELATION and --store URL", param_hint="SQL")
     try:
         if state is not None and store is not None:

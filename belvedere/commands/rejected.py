@@ -30,7 +30,9 @@ def command(
     what: Annotated[str, typer.Argument(help="`list`, or `retry`", metavar="list|retry")],
     script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
     store: StoreOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="continue even if the start drops served data (`belvedere plan`)")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="continue even if the start drops served data (`belvedere plan`)")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """List the rejected rows, or retry them with the present script."""
@@ -50,7 +52,8 @@ def _list(over: OverStore, json: bool) -> int:
         print_json(
             {
                 "rejected": [
-                    {**r, "table": name_in_script(r["table"]), "rejected_at": r["rejected_at"].isoformat()} for r in rows
+                    {**r, "table": name_in_script(r["table"]), "rejected_at": r["rejected_at"].isoformat()}
+                    for r in rows
                 ]
             }
         )
@@ -63,7 +66,9 @@ def _list(over: OverStore, json: bool) -> int:
         table.add_row(name_in_script(row["table"]), where, row["reason"], (row["text"] or "")[:MAX_SHOWN_LENGTH])
     if rows:
         print_table(table, sys.stdout)
-    typer.echo(f"{len(rows):,} rejected; a file without a line is rejected as a whole" if rows else "nothing was rejected")
+    typer.echo(
+        f"{len(rows):,} rejected; a file without a line is rejected as a whole" if rows else "nothing was rejected"
+    )
     return 0
 
 

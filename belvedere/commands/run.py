@@ -34,7 +34,9 @@ from belvedere.terminal.stores import compile_over_store, store_url
 def command(
     script: Annotated[Path, typer.Argument(help="a script (.sqrl)", metavar="SCRIPT")],
     store: StoreOption = None,
-    port: Annotated[int | None, typer.Option("--port", help="the API's port; 0 takes a free one", min=0, max=65535)] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", help="the API's port; 0 takes a free one", min=0, max=65535)
+    ] = None,
     host: Annotated[str | None, typer.Option("--host", help="the API's host; a public one needs a token")] = None,
     master: Annotated[
         str | None, typer.Option("--master", help="where Spark runs: spark://host:7077, yarn, k8s://..., local[4]")
@@ -47,9 +49,13 @@ def command(
     standby: Annotated[
         bool, typer.Option("--standby", help="while another run has the store, wait, and take over when it ends")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="continue even if the start drops served data (`belvedere plan`)")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="continue even if the start drops served data (`belvedere plan`)")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="print one JSON object per line")] = False,
-    log: Annotated[LogFormat, typer.Option("--log", help="json: log one JSON object per line to stderr")] = LogFormat.TEXT,
+    log: Annotated[
+        LogFormat, typer.Option("--log", help="json: log one JSON object per line to stderr")
+    ] = LogFormat.TEXT,
 ) -> int:
     """Maintain a script's views and serve them."""
     with logged(log):
@@ -90,7 +96,10 @@ def _maintained(
     project = load_project(script.parent)
     if master is not None:
         project = replace(project, spark={**project.spark, "master": master})
-    from belvedere.commands.plan import confirm_deployment, deployment_of  # loaded when the command runs, not for its help
+    from belvedere.commands.plan import (
+        confirm_deployment,
+        deployment_of,
+    )  # loaded when the command runs, not for its help
     from belvedere.engine.store_folders import state_root
     from belvedere.store.dialects.connection_retry import keep_trying
 

@@ -33,11 +33,14 @@ ACCEPT = "accept"
 
 def command(
     words: Annotated[
-        list[str], typer.Argument(help="a script (.sqrl); `accept SCRIPT` accepts new columns", metavar="[accept] SCRIPT")
+        list[str],
+        typer.Argument(help="a script (.sqrl); `accept SCRIPT` accepts new columns", metavar="[accept] SCRIPT"),
     ],
     store: StoreOption = None,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
-    graphql: Annotated[bool, typer.Option("--graphql", help="print the GraphQL schema of the script's API (SDL)")] = False,
+    graphql: Annotated[
+        bool, typer.Option("--graphql", help="print the GraphQL schema of the script's API (SDL)")
+    ] = False,
     policies: Annotated[
         bool,
         typer.Option("--type-policies", help="print the key fields of each type, for caches of Apollo and urql (JSON)"),
@@ -69,7 +72,9 @@ def command(
     )
     evolved = [g for g in evolutions if g.has_new_columns]
     if accepts and evolved:
-        accept_columns(over.url, {s: {g.table: g.after for g in evolved if g.source == s} for s in {g.source for g in evolved}})
+        accept_columns(
+            over.url, {s: {g.table: g.after for g in evolved if g.source == s} for s in {g.source for g in evolved}}
+        )
     if json:
         print_json(
             {

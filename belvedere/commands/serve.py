@@ -30,7 +30,9 @@ def command(
     port: Annotated[int | None, typer.Option("--port", help="the port; 0 takes a free one", min=0, max=65535)] = None,
     host: Annotated[str | None, typer.Option("--host", help="the host; a public one needs a token")] = None,
     json: Annotated[bool, typer.Option("--json", help="print the URL as one JSON object on a line")] = False,
-    log: Annotated[LogFormat, typer.Option("--log", help="json: log one JSON object per line to stderr")] = LogFormat.TEXT,
+    log: Annotated[
+        LogFormat, typer.Option("--log", help="json: log one JSON object per line to stderr")
+    ] = LogFormat.TEXT,
 ) -> int:
     """Serve the views of an existing store."""
     with logged(log):
@@ -57,7 +59,9 @@ def _served(script: Path, store: str | None, port: int | None, host: str | None,
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, lambda *_: stopped.set())
     hear = _print if log is LogFormat.TEXT else partial(write_log, level="WARNING")
-    with start_api(catalog, url, DEFAULT_PORT if asked is None else asked, address, settings=project.api, notify=hear) as api:
+    with start_api(
+        catalog, url, DEFAULT_PORT if asked is None else asked, address, settings=project.api, notify=hear
+    ) as api:
         api.wait_until_listening()
         if log is LogFormat.JSON:
             write_log("the API listens", url=api.url)

@@ -133,7 +133,12 @@ def _exported(
             yield {"sink": name, "connector": sink.connector}
         for export in reported:
             waiting = exports.get((export.sink, export.target))
-            row = {"sink": name, "connector": sink.connector, "target": export.target, "view": catalog.name_of(export.relation)}
+            row = {
+                "sink": name,
+                "connector": sink.connector,
+                "target": export.target,
+                "view": catalog.name_of(export.relation),
+            }
             yield row if waiting is None else row | {"sent": waiting.done, "waiting": waiting.waiting}
 
 
@@ -147,7 +152,11 @@ def _as_json(
     for source in reported:
         row: dict[str, Any] = {"source": source.source, "connector": source.connector}
         if source.failure is not None:
-            row["failure"] = {"code": source.failure.code, "message": source.failure.message, "detail": source.failure.detail}
+            row["failure"] = {
+                "code": source.failure.code,
+                "message": source.failure.message,
+                "detail": source.failure.detail,
+            }
         else:
             row["parts"] = [{k: v for k, v in asdict(p).items() if v not in ("", None, {})} for p in source.parts]
         sources.append(row)

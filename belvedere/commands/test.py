@@ -29,11 +29,16 @@ from belvedere.terminal.progress_line import UnderWay
 
 def command(
     paths: Annotated[
-        list[Path] | None, typer.Argument(help="tests (.test) or folders of tests; default: this folder", metavar="[FILE|DIR]")
+        list[Path] | None,
+        typer.Argument(help="tests (.test) or folders of tests; default: this folder", metavar="[FILE|DIR]"),
     ] = None,
     update: Annotated[bool, typer.Option("--update", help="replace failed expectations by the actual results")] = False,
-    only: Annotated[str | None, typer.Option("--only", help="only scenarios whose title contains this", metavar="TEXT")] = None,
-    batch: Annotated[bool, typer.Option("--batch", help="also compare every view with its batch result at the end")] = False,
+    only: Annotated[
+        str | None, typer.Option("--only", help="only scenarios whose title contains this", metavar="TEXT")
+    ] = None,
+    batch: Annotated[
+        bool, typer.Option("--batch", help="also compare every view with its batch result at the end")
+    ] = False,
     junit: Annotated[
         Path | None, typer.Option("--junit", help="also write the results as JUnit XML", metavar="FILE", dir_okay=False)
     ] = None,
@@ -47,7 +52,8 @@ def command(
         write_junit(junit, junit_errors(malformed))
         return refuse(malformed, {str(p): t for p, t in texts.items()}, json=json)
     requested = {
-        path: [s for s in found if only is None or only.casefold() in s.title.casefold()] for path, (found, _) in read.items()
+        path: [s for s in found if only is None or only.casefold() in s.title.casefold()]
+        for path, (found, _) in read.items()
     }
     results: dict[Path, list[Outcome]] = {}
     with UnderWay(quiet=json) as way, shared_session(way) as session:
@@ -69,7 +75,9 @@ def find_tests(paths: list[Path]) -> list[Path]:
     """The files named and those in the folders named, each once. Raises BadParameter where there are none."""
     found: dict[Path, None] = {}
     for path in paths:
-        inside = [p for p in path.rglob("*.test") if not any(part.startswith(".") for part in p.relative_to(path).parts)]
+        inside = [
+            p for p in path.rglob("*.test") if not any(part.startswith(".") for part in p.relative_to(path).parts)
+        ]
         found |= dict.fromkeys(sorted(inside) if path.is_dir() else [path])
     if not found:
         raise typer.BadParameter(f"there is no .test file in {', '.join(f'`{p}`' for p in paths)}")
@@ -197,7 +205,9 @@ def totals(results: dict[Path, list[Outcome]], *, update: bool) -> str:
     outcomes = [o for found in results.values() for o in found]
     scenarios = f"{len(outcomes)} scenario{'' if len(outcomes) == 1 else 's'}"
     files = f"{len(results)} file{'' if len(results) == 1 else 's'}"
-    return f"{scenarios} in {files}: {'all passed' if all(o.ok for o in outcomes) else counted(outcomes, update=update)}"
+    return (
+        f"{scenarios} in {files}: {'all passed' if all(o.ok for o in outcomes) else counted(outcomes, update=update)}"
+    )
 
 
 def as_json(results: dict[Path, list[Outcome]]) -> dict[str, Any]:

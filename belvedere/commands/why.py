@@ -36,7 +36,9 @@ def command(
     row: Annotated[str, typer.Argument(help="a condition that exactly one row of the view meets", metavar="CONDITION")],
     store: Annotated[str | None, typer.Option("--store", help="the store's URL", metavar="URL")] = None,
     depth: Annotated[int, typer.Option("--depth", min=1, help="the number of views to trace through")] = 3,
-    rows: Annotated[int, typer.Option("--rows", min=1, max=1000, help="the number of rows to show for each relation")] = SAMPLE,
+    rows: Annotated[
+        int, typer.Option("--rows", min=1, max=1000, help="the number of rows to show for each relation")
+    ] = SAMPLE,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Trace a row of a view back to the input rows it was computed from, through every view in between."""

@@ -102,7 +102,9 @@ class DeltaOutlet:
             raise
         except (OSError, CommitFailedError) as error:
             hint = "check that its storage can be reached, and that no other run sends for this store"
-            raise fail("B6240", f'the table of sink "{self.sink}" cannot be reached', detail=_said(error), hint=hint) from error
+            raise fail(
+                "B6240", f'the table of sink "{self.sink}" cannot be reached', detail=_said(error), hint=hint
+            ) from error
         except Exception as error:  # the library raises its own kinds, and plain exceptions
             hint = "existing columns keep their types: export to another target, or correct the table"
             raise fail(

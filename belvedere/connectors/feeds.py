@@ -58,7 +58,9 @@ def feed_request_of(
         )
     options = {**source.options, **table.source.options}
     name, columns = table.source.table, columns_of(table)
-    return FeedRequest(table, source, name, columns, options, offset or {}, files, Memory(project.driver_memory), former, notes)
+    return FeedRequest(
+        table, source, name, columns, options, offset or {}, files, Memory(project.driver_memory), former, notes
+    )
 
 
 def columns_of(table: Input) -> tuple[Any, ...]:

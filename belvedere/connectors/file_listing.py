@@ -73,7 +73,9 @@ class Listing:
                         if name in self.known:
                             with contextlib.suppress(OSError):
                                 found = entry.stat()
-                                yield SourceFile(entry.path, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC), name)
+                                yield SourceFile(
+                                    entry.path, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC), name
+                                )
             except OSError:  # reported when new files are listed
                 continue
 

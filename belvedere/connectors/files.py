@@ -21,7 +21,13 @@ from belvedere.connectors.connector import Arrived, FeedRequest, Imported, Offse
 from belvedere.connectors.exporting.event_files import SUFFIXES, WRITERS
 from belvedere.connectors.file_listing import Listing
 from belvedere.connectors.file_names import name_below, place_of, recognised, renamed_below
-from belvedere.connectors.reading.column_inference import SAMPLED_FILES, options_of, schema_of_files, table_files, table_names
+from belvedere.connectors.reading.column_inference import (
+    SAMPLED_FILES,
+    options_of,
+    schema_of_files,
+    table_files,
+    table_names,
+)
 from belvedere.connectors.reading.file_columns import names_in, unknown_columns
 from belvedere.connectors.reading.formats import format_of
 from belvedere.connectors.run_records import SourceFile, in_order, not_as_it_was, path_text
@@ -77,7 +83,9 @@ def parts(source: Source, imports: Sequence[Imported]) -> Iterator[SourcePart]:
         facts |= changed
         note = CHANGED_NOTE if changed and not source.options.get("appends") else ""
         taken = len(imported.files)
-        yield SourcePart(table, imported=imported.name, facts=facts, taken=taken, behind=behind, unit="files", note=note)
+        yield SourcePart(
+            table, imported=imported.name, facts=facts, taken=taken, behind=behind, unit="files", note=note
+        )
 
 
 def changed_files(found: Iterable[SourceFile], known: Mapping[str | None, int | None]) -> dict[str, int]:
@@ -131,7 +139,9 @@ class FileFeed:
         if self.new_columns == "reject":
             self.options["new_columns"] = "reject"
         self.bounded = table if table.watermarks and table.schema.find(CONTROL) is None else None
-        self.reports_ignored = table.source is not None and table.source.columns is not None and self.new_columns != "reject"
+        self.reports_ignored = (
+            table.source is not None and table.source.columns is not None and self.new_columns != "reject"
+        )
         self.ignored: dict[str, str] = dict(requested.offset.get(IGNORED, {}))
         """Columns that files have and the table does not, each with its first position: reported once for a store."""
         self.chunk = min(CHUNK_BYTES, max(MIN_CHUNK_BYTES, requested.memory.chunk))
@@ -164,8 +174,12 @@ class FileFeed:
         ignored = self._ignored(new) if self.reports_ignored else {}
         if ignored and self.new_columns == "add":
             name, place = next(iter(ignored.items()))
-            hint = 'restart to add the column and read the file; set `new_columns = "ignore"` to read the file without it'
-            raise fail("B6025", f'"{self.table}" gets the column "{name}" of {self._shown(place)} at the next start', hint=hint)
+            hint = (
+                'restart to add the column and read the file; set `new_columns = "ignore"` to read the file without it'
+            )
+            raise fail(
+                "B6025", f'"{self.table}" gets the column "{name}" of {self._shown(place)} at the next start', hint=hint
+            )
         end: dict[str, Any] = {"files": len(self.listing.known) + sum(not f.start for f in new), **changed}
         if self._watch.appends:
             end["parts"] = self._parts + len(new)
@@ -251,7 +265,8 @@ class FileFeed:
         cast(NewFiles, span.content).check(self.table)  # check that the files are unchanged
         hint = "it is ignored until `belvedere schema accept`"
         notices = tuple(
-            f'{self._shown(p)} has the column "{n}", which "{self.table}" does not have: {hint}' for n, p in ignored.items()
+            f'{self._shown(p)} has the column "{n}", which "{self.table}" does not have: {hint}'
+            for n, p in ignored.items()
         )
         rows = taken.rows.table if taken.rows.is_collected else taken.rows
         counts = [taken.counts.get(str(path_text(f.path)), 0) for f in files]

@@ -166,7 +166,9 @@ class HttpOutlet:
 
     def _away(self, said: str, pause: float | None = None) -> Exception:
         hint = "check that the receiver at its `url` is running"
-        return AwayError(fail("B6230", f'sink "{self.sink}" does not accept events: {said}', hint=hint).diagnostics, pause)
+        return AwayError(
+            fail("B6230", f'sink "{self.sink}" does not accept events: {said}', hint=hint).diagnostics, pause
+        )
 
     def _signature(self, body: bytes) -> dict[str, str]:
         """`t=seconds,v1=hex`: HMAC-SHA256 of the seconds, a dot and the body."""

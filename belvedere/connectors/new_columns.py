@@ -61,7 +61,9 @@ class TableEvolution:
         return bool(self.before != self.after)
 
 
-def evolution_of_sources(project: ProjectSettings, reader: Reader, ids: Mapping[tuple[str, str], str]) -> list[TableEvolution]:
+def evolution_of_sources(
+    project: ProjectSettings, reader: Reader, ids: Mapping[tuple[str, str], str]
+) -> list[TableEvolution]:
     """The tables whose columns the store knows; `ids` of their inputs by source and table. Raises what reading a source raises."""
     last = reader.last_epoch()
     ignored = _places(last.offsets if last is not None else {})
@@ -80,7 +82,10 @@ def evolution_of_sources(project: ProjectSettings, reader: Reader, ids: Mapping[
             id_ = ids[name, table]
             places = (Path(place_of(str(source.path), p, table)) for p in ignored.get(id_, ()))
             reported = [p for p in places if p.is_file()]
-            schemas = [*_schemas(source, table, reported), *_schemas(source, table, table_files(source, table), together=True)]
+            schemas = [
+                *_schemas(source, table, reported),
+                *_schemas(source, table, table_files(source, table), together=True),
+            ]
             found.append(_with_new_columns(name, table, before, [*schemas, *_schema_of_texts(rejected.get(id_, ()))]))
     return found
 

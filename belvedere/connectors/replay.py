@@ -104,7 +104,10 @@ def _left_out(
         places = [(file, line) for file, line in noted.get(past.epoch, ()) if file is not None]
         if len(places) + len(excluded.get(id_, {}).get(str(past.epoch), ())) == past.span.refused:
             lines = {f: [n for file, n in places if file == f] for f, _ in places}
-            yield (id_, past.epoch), {f: None if None in ns else frozenset(n for n in ns if n) for f, ns in lines.items()}
+            yield (
+                (id_, past.epoch),
+                {f: None if None in ns else frozenset(n for n in ns if n) for f, ns in lines.items()},
+            )
 
 
 def is_rereadable(table: Input) -> bool:
@@ -113,7 +116,9 @@ def is_rereadable(table: Input) -> bool:
     return table.append_only and not made and table.source is not None and reads_again(table.source.connector)
 
 
-def broken_inputs(catalog: Catalog, project: ProjectSettings, past: Past, ids: Iterable[str]) -> dict[str, BelvedereError]:
+def broken_inputs(
+    catalog: Catalog, project: ProjectSettings, past: Past, ids: Iterable[str]
+) -> dict[str, BelvedereError]:
     """Return the inputs whose past rows have changed or are missing, each with its B7070."""
     found: dict[str, BelvedereError] = {}
     for id_ in ids:

@@ -207,7 +207,9 @@ def record_retried(taken: Iterable[tuple[str, pa.Table]], epoch: int, gone: pa.T
 def retried_rows(reader: Reader, id_: str) -> dict[tuple[str, int], list[pa.Table]]:
     """Return the rows that `record_retried` has written for an input, by its id and epoch, in order."""
     found: dict[tuple[str, int], list[pa.Table]] = {}
-    for row in of_input(reader, RETRIED, "input", id_).sort_by([("epoch", "ascending"), ("part", "ascending")]).to_pylist():
+    for row in (
+        of_input(reader, RETRIED, "input", id_).sort_by([("epoch", "ascending"), ("part", "ascending")]).to_pylist()
+    ):
         with pa.ipc.open_stream(base64.b64decode(row["rows"])) as stream:
             found.setdefault((id_, row["epoch"]), []).append(stream.read_all())
     return found

@@ -44,12 +44,20 @@ def sensor_options(options: Mapping[str, Any]) -> SensorOptions:
     """The options of the project file, checked. Raises B6021 for one that makes no sense."""
     unknown = [k for k in options if k not in OPTIONS]
     if unknown:
-        raise fail("B6021", f'the sensors source has no option "{unknown[0]}"', hint=f"its options: {', '.join(OPTIONS)}")
+        raise fail(
+            "B6021", f'the sensors source has no option "{unknown[0]}"', hint=f"its options: {', '.join(OPTIONS)}"
+        )
     values: dict[str, Any] = dict(options)
     if isinstance(values.get("start"), str):
         values["start"] = _instant(values["start"])
     found = SensorOptions(**values)
-    whole = (found.sensors, found.machines, found.seed, found.move_every, *(() if found.rows is None else (found.rows,)))
+    whole = (
+        found.sensors,
+        found.machines,
+        found.seed,
+        found.move_every,
+        *(() if found.rows is None else (found.rows,)),
+    )
     if not all(isinstance(n, int) and not isinstance(n, bool) for n in whole) or found.rows_per_second <= 0:
         raise fail("B6021", "the sensors source needs whole numbers, and rows_per_second above 0")
     if found.sensors < 1 or found.machines < 1 or found.move_every < 0 or (found.rows or 0) < 0:

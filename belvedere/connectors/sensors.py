@@ -99,7 +99,9 @@ class SensorFeed:
         if end - self.rows <= FEW_ROWS:
             return made(self.rows, end)
         pieces = (made(n, min(n + FEW_ROWS, end)) for n in range(self.rows, end, FEW_ROWS))
-        return scratch_rows(pa.RecordBatchReader.from_batches(made(0, 0).schema, (b for t in pieces for b in t.to_batches())))
+        return scratch_rows(
+            pa.RecordBatchReader.from_batches(made(0, 0).schema, (b for t in pieces for b in t.to_batches()))
+        )
 
     def _due(self, elapsed: timedelta, once: bool) -> int:
         if not once:

@@ -34,7 +34,12 @@ def reading_of(table: Input, project: ProjectSettings) -> dict[str, Any]:
     options = {n: v for n, v in requested.options.items() if n in MATTERING}
     columns = pa.schema([pa.field(c.name, c.type, c.nullable) for c in requested.columns])
     text = base64.b64encode(columns.serialize().to_pybytes()).decode()
-    return {"columns": text, "options": options, "format": requested.source.format, "new_columns": requested.source.new_columns}
+    return {
+        "columns": text,
+        "options": options,
+        "format": requested.source.format,
+        "new_columns": requested.source.new_columns,
+    }
 
 
 MATTERING = ("header", "delimiter", "null", "timestamp_format", "max_line_mb", "appends")
@@ -66,7 +71,9 @@ def feed_of(table: Input, project: ProjectSettings, reading: Reading | None) -> 
         others = {n: v for n, v in requested.options.items() if n not in MATTERING}
         grows = {"appends": True} if requested.options.get("appends") else {}  # files may have grown since then
         source = replace(requested.source, format=reading["format"], new_columns=reading["new_columns"])
-        requested = replace(requested, columns=columns, options={**others, **reading["options"], **grows}, source=source)
+        requested = replace(
+            requested, columns=columns, options={**others, **reading["options"], **grows}, source=source
+        )
     feed: Any = reading_connector(requested.source.connector).open_feed(requested)
     return feed  # type: ignore[no-any-return]
 

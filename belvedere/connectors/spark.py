@@ -123,7 +123,9 @@ def reading_of(source: Source, table: str) -> SparkTable:
     declared = source.declared(table)
     if not source.format:
         raise fail(
-            "B6250", f'source "{source.name}" has no format', hint='write `format = "jdbc"`, or another format that Spark reads'
+            "B6250",
+            f'source "{source.name}" has no format',
+            hint='write `format = "jdbc"`, or another format that Spark reads',
         )
     given = {k: v for k, v in source.options.items() if k != "every_seconds"} | dict(declared.get("options", {}))
     if "path" in declared:
@@ -233,7 +235,9 @@ class SparkFeed:
         found, count = self._checked(spark).agg(F.expr(str(self.version)).cast("string"), F.count("*")).collect()[0]
         if found is None and count:
             what = f'the version of table "{self.reading.table}" is NULL, so changes of its {count:,} rows cannot be detected'
-            raise fail("B6250", what, hint="write a version that is never NULL: `concat_ws(' ', max(changed), count(*))`")
+            raise fail(
+                "B6250", what, hint="write a version that is never NULL: `concat_ws(' ', max(changed), count(*))`"
+            )
         return None if VERSION in self.offset and self.offset[VERSION] == found else OffsetRange({VERSION: found})
 
     def _checked(self, spark: SparkSession) -> DataFrame:
@@ -267,7 +271,9 @@ class SparkFeed:
             values = {name: value for name, (value, _) in found.items()}
             reason = F.coalesce(joined([reason for _, reason in found.values()]), null_reasons(values, self.columns))
             given = F.to_json(F.struct(*(F.col(quote(n)) for n in found)), {"timestampFormat": MICROSECONDS})
-            typed = frame.select(*(v.alias(n) for n, v in values.items()), given.alias(TEXT), reason.alias(REASON)).persist()
+            typed = frame.select(
+                *(v.alias(n) for n, v in values.items()), given.alias(TEXT), reason.alias(REASON)
+            ).persist()
             try:
                 rejected, refused = self._refused(typed)
                 whole = (typed.where(F.col(REASON).isNull()) if refused else typed).drop(TEXT, REASON)
@@ -313,7 +319,9 @@ class SparkFeed:
         """Return rejected rows with their reasons, of which the first have their text."""
         bad = frame.where(F.col(REASON).isNotNull())
         count = bad.count()
-        reported = bad.select(F.substring(TEXT, 1, MAX_TEXT_LENGTH), REASON).limit(MAX_REJECTED).collect() if count else []
+        reported = (
+            bad.select(F.substring(TEXT, 1, MAX_TEXT_LENGTH), REASON).limit(MAX_REJECTED).collect() if count else []
+        )
         return tuple(RejectedRow(self.id, self.reading.table, None, t, reason_of(r)) for t, r in reported), count
 
     def committed(self, span: OffsetRange) -> None:

@@ -54,13 +54,17 @@ def rows_of_block(block: bytes, columns: Sequence[Column], only_known: bool = Fa
     return _typed(rows, columns) if rows is not None else rows_of_texts(block.split(b"\n"), columns, only_known)
 
 
-def rows_of_texts(texts: Sequence[bytes], columns: Sequence[Column], only_known: bool = False) -> tuple[pa.Table, Flags]:
+def rows_of_texts(
+    texts: Sequence[bytes], columns: Sequence[Column], only_known: bool = False
+) -> tuple[pa.Table, Flags]:
     """The rows of texts, and flags of those that are left."""
     count = len(texts)
     fits = np.ones(count, np.bool_) if _objects_in(b"\n".join(texts)) == count else _may_fit(texts)
     found = np.flatnonzero(fits)
     tries = [MAX_TRIES]
-    parts = list(_parsed(list(compress(texts, fits)), partial(_parse, columns=columns, only_known=only_known), 0, tries))
+    parts = list(
+        _parsed(list(compress(texts, fits)), partial(_parse, columns=columns, only_known=only_known), 0, tries)
+    )
     if not parts:
         return placed(row_schema(columns).empty_table(), (), count), np.ones(count, np.bool_)
     places = np.concatenate([found[start : start + rows.num_rows] for start, rows in parts])

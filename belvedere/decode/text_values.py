@@ -70,7 +70,8 @@ def _forms(type_: pa.DataType) -> Sequence[str]:
         return (f"^{DAY}$",)
     if type_ in (TIMESTAMP, pa.timestamp("us")):
         return tuple(
-            f"^{DAY}{time}$" for time in (f"({HOUR}|{TIME})?", *([f"{TIME}Z", f"{TIME}{OFFSET}"] if type_ == TIMESTAMP else []))
+            f"^{DAY}{time}$"
+            for time in (f"({HOUR}|{TIME})?", *([f"{TIME}Z", f"{TIME}{OFFSET}"] if type_ == TIMESTAMP else []))
         )
     return ()
 

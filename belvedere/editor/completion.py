@@ -27,7 +27,16 @@ from belvedere.lang.statements.source_tables import table_names
 from belvedere.schema import find_named
 from belvedere.syntax.forms.windowing_calls import FORMS
 
-BEGINNINGS = ("IMPORT", "EXPORT", "CREATE STREAM", "CREATE TABLE", "CREATE VIEW", "CREATE SUBSCRIPTION", "SELECT", "WITH")
+BEGINNINGS = (
+    "IMPORT",
+    "EXPORT",
+    "CREATE STREAM",
+    "CREATE TABLE",
+    "CREATE VIEW",
+    "CREATE SUBSCRIPTION",
+    "SELECT",
+    "WITH",
+)
 AFTER_CLAUSE = {
     "": ("SELECT", "FROM", "WITH", "DISTINCT", "JOIN", "CASE"),
     "SELECT": (
@@ -62,7 +71,20 @@ AFTER_CLAUSE = {
         "WINDOW BY",
         "EMIT",
     ),
-    "ON": ("AND", "OR", "NOT", "JOIN", "LEFT JOIN", "WHERE", "GROUP BY", "ORDER BY", "BETWEEN", "INTERVAL", "IN", "IS NULL"),
+    "ON": (
+        "AND",
+        "OR",
+        "NOT",
+        "JOIN",
+        "LEFT JOIN",
+        "WHERE",
+        "GROUP BY",
+        "ORDER BY",
+        "BETWEEN",
+        "INTERVAL",
+        "IN",
+        "IS NULL",
+    ),
     "WHERE": (
         "AND",
         "OR",
@@ -106,7 +128,9 @@ class Proposal:
         """The word as a script has it."""
         if self.kind in ("keyword", "function", "type", "hint"):
             return self.word
-        return ".".join(map(written, self.word.split("."))) if self.kind in ("relation", "source") else written(self.word)
+        return (
+            ".".join(map(written, self.word.split("."))) if self.kind in ("relation", "source") else written(self.word)
+        )
 
 
 @dataclass(frozen=True)
@@ -205,7 +229,8 @@ def _of_input(statement: ScopedStatement, before: int) -> Iterator[Proposal]:
         yield from (Proposal(t, "type") for t in TYPES)
         return
     yield from (
-        Proposal(w, "keyword") for w in ("PRIMARY KEY", "NOT NULL", "WATERMARK FOR", "CHECK", "DEFAULT", "METADATA FROM")
+        Proposal(w, "keyword")
+        for w in ("PRIMARY KEY", "NOT NULL", "WATERMARK FOR", "CHECK", "DEFAULT", "METADATA FROM")
     )
     yield from _columns(columns(statement.base))
 
@@ -214,7 +239,9 @@ def _of_import(document: Document, statement: ScopedStatement, before: int) -> I
     if before == statement.range.lo:
         yield from (Proposal(s.name, "source", s.connector) for s in document.project.sources.values())
         yield from (
-            Proposal(p.stem, "source", "script") for p in sorted(document.path.parent.glob("*.sqrl")) if p != document.path
+            Proposal(p.stem, "source", "script")
+            for p in sorted(document.path.parent.glob("*.sqrl"))
+            if p != document.path
         )
         return
     yield from (Proposal(w, "keyword") for w in CLAUSES_OF_IMPORT)
@@ -269,7 +296,9 @@ def _after_dot(document: Document, statement: ScopedStatement, dot: int) -> Iter
         return
     yield from _columns(found)
     if relation is not None:
-        yield from (Proposal(r.name, "relationship", f"→ {target}", r.doc or "") for r, target in relation.links.values())
+        yield from (
+            Proposal(r.name, "relationship", f"→ {target}", r.doc or "") for r, target in relation.links.values()
+        )
 
 
 def _tables(document: Document, path: list[str]) -> Iterator[Proposal]:

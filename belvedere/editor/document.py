@@ -139,7 +139,11 @@ class Document:
         """The errors and warnings of the last compile at an offset; none where it was one of another text."""
         done = self._compiled
         reported = done[1].diagnostics if done is not None and done[0] == self.text else ()
-        here = [d for d in reported if d.span is not None and d.span.file == self.file and d.span.start <= offset <= d.span.end]
+        here = [
+            d
+            for d in reported
+            if d.span is not None and d.span.file == self.file and d.span.start <= offset <= d.span.end
+        ]
         return [d for d in here if d.severity is not Severity.NOTICE]
 
     def ready(self) -> Revision:
@@ -173,7 +177,9 @@ class Document:
         try:
             project = replace(self._open(self.path), finder=self._tables, read_script=self._read_script)
             compiled = compile_script(text, path=self.path, project=project, progress=self._progress)
-            compiled = replace(compiled, diagnostics=tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics))))
+            compiled = replace(
+                compiled, diagnostics=tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics)))
+            )
         except BelvedereError as error:  # a profile that is not there
             project = ProjectSettings(self.path.parent)
             compiled = Compiled(Catalog(), error.diagnostics)

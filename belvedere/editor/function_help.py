@@ -21,7 +21,8 @@ from belvedere.syntax.forms.windowing_calls import FORMS, arguments_of
 OWN_TEXTS = {
     "now": "The epoch's clock: the same for all rows of an epoch. With a filter on it rows enter and leave as time passes.",
     **{
-        u: f"The time rounded down to its {u}." for u in ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
+        u: f"The time rounded down to its {u}."
+        for u in ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
     },
     "late": "The late rows of an input that were not used, each with the reason and the bound.",
 }

@@ -37,7 +37,10 @@ def hover(document: Document, offset: int) -> Hover | None:
     """Return the description of the name at an offset, and the diagnostics there."""
     now = document.ready()
     wrong = document.wrong_at(offset)
-    found, why = _of_name(document, now, offset), "\n\n".join(_code_text(c) for c in dict.fromkeys(d.code for d in wrong))
+    found, why = (
+        _of_name(document, now, offset),
+        "\n\n".join(_code_text(c) for c in dict.fromkeys(d.code for d in wrong)),
+    )
     if not why:
         return found
     if found is not None:
@@ -92,7 +95,8 @@ def relation_at(statement: ScopedStatement, use: Use) -> KnownRelation | None:
     if use.symbol.kind == "relation":
         name = statement.text_of(place) if place is not None else use.symbol.name
         return statement.known.find(name, statement.range.end + 1 if use.defines else statement.range.start) or next(
-            (r for r in statement.known if (r.home[0], r.home[1].casefold()) == (use.symbol.file, use.symbol.name)), None
+            (r for r in statement.known if (r.home[0], r.home[1].casefold()) == (use.symbol.file, use.symbol.name)),
+            None,
         )
     sources = (s for b in statement.block.walk() for s in b.sources)
     named = next((s for s in sources if statement.alias_symbol(s) == use.symbol), None)
@@ -123,7 +127,9 @@ def _key(relation: KnownRelation) -> str:
 
 
 def _type(column: KnownColumn) -> str:
-    return f"{type_text(column.type) if column.type is not None else ''}{'' if column.nullable else ' NOT NULL'}".strip()
+    return (
+        f"{type_text(column.type) if column.type is not None else ''}{'' if column.nullable else ' NOT NULL'}".strip()
+    )
 
 
 def maintenance_text(document: Document, relation: KnownRelation) -> str | None:
@@ -170,13 +176,19 @@ def _column_text(statement: ScopedStatement, use: Use, name: str) -> str | None:
         return None
     owner = f"of `{found.symbol.of}`" if found.symbol.of and not found.symbol.of.startswith("@") else ""
     text = f"```sqrl\n{found.name} {_type(found)}".rstrip() + "\n```"
-    said = [f"*column* {owner}".strip(), found.doc or "", f"`{found.text}`" if found.text and found.text != name else ""]
+    said = [
+        f"*column* {owner}".strip(),
+        found.doc or "",
+        f"`{found.text}`" if found.text and found.text != name else "",
+    ]
     return "\n\n".join([text, *(s for s in said if s)])
 
 
 def column_at(statement: ScopedStatement, use: Use) -> KnownColumn | None:
     """The column that a name of the statement means."""
-    relation = next((r for r in statement.known if (r.home[0], r.home[1].casefold()) == (use.symbol.file, use.symbol.of)), None)
+    relation = next(
+        (r for r in statement.known if (r.home[0], r.home[1].casefold()) == (use.symbol.file, use.symbol.of)), None
+    )
     of_relation = columns(relation)
     given = [c for b in statement.block.walk() for s in b.sources for c in statement.columns_of(s)]
     given += [c for b in statement.block.walk() for c in statement.given(b)]

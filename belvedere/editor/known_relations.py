@@ -63,7 +63,9 @@ class Known:
         all_made += (*catalog.views.values(), *catalog.subscriptions.values())
         for made in all_made:
             if "~imported" not in made.name:
-                own = links.get(made.id) or links.get(made.name, {})  # a version before a later one has those of its name
+                own = links.get(made.id) or links.get(
+                    made.name, {}
+                )  # a version before a later one has those of its name
                 relation = _known(made, file, own, imported or {})
                 self.versions.setdefault(made.name.casefold(), []).append(relation)
         for name in kept:  # defined by statements that could not be understood: as they were
@@ -89,9 +91,14 @@ class Known:
 
 
 def _known(
-    made: Input | View | Subscription, file: str, links: Mapping[str, tuple[Relationship, str]], imported: Mapping[str, str]
+    made: Input | View | Subscription,
+    file: str,
+    links: Mapping[str, tuple[Relationship, str]],
+    imported: Mapping[str, str],
 ) -> KnownRelation:
-    return KnownRelation(made.id, made.name, _kind(made), made.schema, made.span, made.doc, _home(made, file, imported), links)
+    return KnownRelation(
+        made.id, made.name, _kind(made), made.schema, made.span, made.doc, _home(made, file, imported), links
+    )
 
 
 def _kind(made: Input | View | Subscription) -> str:

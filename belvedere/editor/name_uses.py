@@ -30,7 +30,9 @@ class _Uses:
         """All names of the statement that mean something."""
         yield from self._head_uses()
         from_paths = {s.path[0]: s for b in self.block.walk() for s in b.sources if s.path}
-        made = {s.alias: self.statement.alias_symbol(s) for b in self.block.walk() for s in b.sources if s.alias is not None}
+        made = {
+            s.alias: self.statement.alias_symbol(s) for b in self.block.walk() for s in b.sources if s.alias is not None
+        }
         for b in self.block.walk():
             made |= {i: self.statement.name_symbol("alias", i) for i, _ in b.ctes}
             made |= {i: self.statement.name_symbol("column", i) for s in b.sources for i in s.names}
@@ -123,7 +125,9 @@ class _Uses:
                 )
         elif head.form is StatementForm.MEMBER and self.statement.owner is not None:
             source = QuerySource(head.path[0], list(head.path[:-1]))
-            yield from (self._use(i, symbol) for i, (symbol, _) in zip(source.path, self.statement.steps(source), strict=False))
+            yield from (
+                self._use(i, symbol) for i, (symbol, _) in zip(source.path, self.statement.steps(source), strict=False)
+            )
             name = self.statement.text_of(head.path[-1])
             kind = "relationship" if self.statement.owner.link(name) is not None else "column"
             yield self._use(head.path[-1], member(self.statement.owner, name, kind), True)
@@ -135,7 +139,9 @@ class _Uses:
             if head.alias is not None and foreign:  # the name here is one of its own; so is that of the table
                 yield self._use(head.alias, symbol, True)
             bare = not foreign and head.alias is None
-            yield self._use(head.path[-1] if foreign or bare or head.alias is None else head.alias, symbol, not foreign, bare)
+            yield self._use(
+                head.path[-1] if foreign or bare or head.alias is None else head.alias, symbol, not foreign, bare
+            )
         yield from self._input_uses()
 
     def _input_uses(self) -> Iterator[Use]:
@@ -157,4 +163,6 @@ class _Uses:
         """Whether a word within the brackets of CREATE TABLE is a column, and not part of a type."""
         inside = next(((a, b) for a, b in self.head.columns if a <= i < b), None)
         words = {t.token_type for t in self.read.tokens[inside[0] : i]} if inside is not None else {T.ALIAS}
-        return T.ALIAS in words or any(t.text.upper() == "CHECK" for t in self.read.tokens[inside[0] if inside else i : i])
+        return T.ALIAS in words or any(
+            t.text.upper() == "CHECK" for t in self.read.tokens[inside[0] if inside else i : i]
+        )

@@ -36,12 +36,18 @@ def _entries(statement: ScopedStatement) -> Iterator[OutlineEntry]:
     if head.name is None:
         return
     end = tokens[statement.range.hi - 1].end + 1
-    named = [head.alias] if head.alias is not None else list(head.path[-1:] if head.form is StatementForm.IMPORT else head.path)
+    named = (
+        [head.alias]
+        if head.alias is not None
+        else list(head.path[-1:] if head.form is StatementForm.IMPORT else head.path)
+    )
     name = ".".join(statement.text_of(i) for i in named)
     first, last = tokens[named[0]], tokens[named[-1]]
     kind = str(head.form) if head.form is not StatementForm.MEMBER else _member(statement)
     children = tuple(
-        OutlineEntry(statement.text_of(i), "column", tokens[i].start, tokens[e - 1].end + 1, tokens[i].start, tokens[i].end + 1)
+        OutlineEntry(
+            statement.text_of(i), "column", tokens[i].start, tokens[e - 1].end + 1, tokens[i].start, tokens[i].end + 1
+        )
         for i, e in head.columns
     )
     yield OutlineEntry(name, kind, statement.range.start, end, first.start, last.end + 1, children)

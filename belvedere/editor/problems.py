@@ -40,7 +40,9 @@ def diagnostics(document: Document) -> dict[str, list[Diagnostic]]:
 def remedies(document: Document, start: int, end: int) -> list[Remedy]:
     """The edits for what is wrong between two offsets."""
     inside = [
-        d for d in diagnostics(document)[document.file] if d.span is not None and d.span.start <= end and start <= d.span.end
+        d
+        for d in diagnostics(document)[document.file]
+        if d.span is not None and d.span.start <= end and start <= d.span.end
     ]
     return [r for d in inside if (r := remedy(d, document.text)) is not None]
 

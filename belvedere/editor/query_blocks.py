@@ -160,7 +160,10 @@ class _BlockReader:
 
     def _query(self, lo: int, hi: int, block: QueryTokens) -> None:
         i, begin = lo, None
-        if lo < hi and self.tokens[lo].token_type in (T.DISTINCT, T.TABLE):  # DISTINCT table ON keys ORDER BY ..., TABLE t
+        if lo < hi and self.tokens[lo].token_type in (
+            T.DISTINCT,
+            T.TABLE,
+        ):  # DISTINCT table ON keys ORDER BY ..., TABLE t
             block.clauses.append((lo, "FROM"))
             i = self._source(lo + 1, hi, block)
         while i < hi:
@@ -231,7 +234,9 @@ class _BlockReader:
         if self.tokens[i].token_type == T.L_PAREN:
             end = self.read.close(i, hi)
             source.inner = (
-                self._inside(i + 1, end, block) if self._is_query(i + 1, end) and not self._is_join(i + 1, end) else None
+                self._inside(i + 1, end, block)
+                if self._is_query(i + 1, end) and not self._is_join(i + 1, end)
+                else None
             )
             if source.inner is None:  # a join in brackets
                 self._query_items(i + 1, end, block)
@@ -312,7 +317,9 @@ class _BlockReader:
 
     def _as_of(self, i: int, hi: int) -> int:
         """Past `FOR SYSTEM_TIME AS OF time`."""
-        if not (i + 1 < hi and self.tokens[i].text.upper() == "FOR" and self.tokens[i + 1].text.upper().startswith("SYSTEM")):
+        if not (
+            i + 1 < hi and self.tokens[i].text.upper() == "FOR" and self.tokens[i + 1].text.upper().startswith("SYSTEM")
+        ):
             return i
         while i < hi and self.tokens[i].text.upper() != "OF":
             i += 1
@@ -356,7 +363,11 @@ class _BlockReader:
         item = SelectItem(begin, end, star=self.tokens[end - 1].token_type == T.STAR)
         block.items.append(item)
         last = self.tokens[end - 1]
-        path = self.read.path_from(begin, end) if is_name(self.tokens[begin]) or self.tokens[begin].text in ("@", "_") else []
+        path = (
+            self.read.path_from(begin, end)
+            if is_name(self.tokens[begin]) or self.tokens[begin].text in ("@", "_")
+            else []
+        )
         if path and path[-1] + 1 == end:
             item.bare, item.name = path, path[-1]
         elif (end - 2 >= begin and self.tokens[end - 2].token_type == T.ALIAS and is_word(last)) or (
@@ -369,4 +380,6 @@ class _BlockReader:
     def _ends_value(self, i: int) -> bool:
         """Whether a value ends at a token, so that a word behind it is its name."""
         kind = self.tokens[i].token_type
-        return kind in (T.R_PAREN, T.R_BRACKET, T.NUMBER, T.STRING, T.END, T.NULL, T.TRUE, T.FALSE) or is_name(self.tokens[i])
+        return kind in (T.R_PAREN, T.R_BRACKET, T.NUMBER, T.STRING, T.END, T.NULL, T.TRUE, T.FALSE) or is_name(
+            self.tokens[i]
+        )

@@ -104,9 +104,10 @@ def _taken(symbol: Symbol, documents: Sequence[Document]) -> list[Symbol]:
     made = [(s, s.known.find(s.text_of(s.head.path[0]))) for s in views if symbol.kind == "column"]
     pairs = [(member(v, c.name, "column"), c.symbol) for s, v in made if v is not None for c in s.given(s.block)]
     for known in found:  # grows
-        found += {*(taken for taken, of in pairs if of == known), *(of for taken, of in pairs if taken == known)}.difference(
-            found
-        )
+        found += {
+            *(taken for taken, of in pairs if of == known),
+            *(of for taken, of in pairs if taken == known),
+        }.difference(found)
     return found
 
 
@@ -132,7 +133,9 @@ def _renamed(renaming: _Renaming, found: list[NamePlace], documents: list[Docume
     touched = [(d, c) for d, c in compiled if d.path in texts or not d.imported.keys().isdisjoint(texts)]
     for d, c in touched:
         if not c.ok:
-            raise _refused(f"`{renaming.symbol.name}` may be used in {d.path.name}, which has errors", "correct them first")
+            raise _refused(
+                f"`{renaming.symbol.name}` may be used in {d.path.name}, which has errors", "correct them first"
+            )
         taken = renaming.symbol.kind == "relation" and renaming.new != renaming.old
         if taken and d.path in texts and d.now.known.find(renaming.new):
             raise _refused(f"{renaming.written} exists already in {d.path.name}", "choose another name")

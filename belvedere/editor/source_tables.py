@@ -42,7 +42,12 @@ class CachedTables:
         return SourceTables().file_columns(file)
 
     def _of(self, what: str, source: Source, table: str, ask: Callable[[], Any]) -> Any:
-        key = (what, source.name, repr((source.connector, source.path, source.format, source.options, source.tables)), table)
+        key = (
+            what,
+            source.name,
+            repr((source.connector, source.path, source.format, source.options, source.tables)),
+            table,
+        )
         mark = self._mark(source, table)
         known = self._reported.get(key)
         if known is None or known[0] != mark:

@@ -18,7 +18,16 @@ from belvedere.editor.function_help import function_names
 from belvedere.editor.known_relations import Known, KnownRelation
 from belvedere.editor.query_blocks import QuerySource, QueryTokens, SelectItem, read_block
 from belvedere.editor.statement_heads import Head, StatementForm, read_head
-from belvedere.editor.symbols import KnownColumn, Symbol, columns, field_symbol, fields, folded_home, member, relation_symbol
+from belvedere.editor.symbols import (
+    KnownColumn,
+    Symbol,
+    columns,
+    field_symbol,
+    fields,
+    folded_home,
+    member,
+    relation_symbol,
+)
 from belvedere.editor.tolerant_reading import ReadText, StatementRange
 from belvedere.lang.names.resolve import has_fields
 from belvedere.plan.operators.emit import PTIME, UNDO, VERSION
@@ -60,7 +69,9 @@ class ScopedStatement:
         return self._of_sources[source.at]
 
     def _read_columns(self, source: QuerySource) -> list[KnownColumn]:
-        added = [KnownColumn(n, Symbol("window", "", "", n), pa.timestamp("us", "UTC"), False) for n in self._windows(source)]
+        added = [
+            KnownColumn(n, Symbol("window", "", "", n), pa.timestamp("us", "UTC"), False) for n in self._windows(source)
+        ]
         return self._renamed([*self._own_columns(source), *added], source.names)
 
     def _renamed(self, found: list[KnownColumn], names: list[int]) -> list[KnownColumn]:
@@ -68,7 +79,8 @@ class ScopedStatement:
         shown = [c for c in found if not c.hidden][: len(names)]
         columns = [c or KnownColumn("", Symbol("", "", "", "")) for _, c in zip_longest(names, shown)]
         made = [
-            replace(c, name=self.text_of(i), symbol=self.name_symbol("column", i)) for c, i in zip(columns, names, strict=True)
+            replace(c, name=self.text_of(i), symbol=self.name_symbol("column", i))
+            for c, i in zip(columns, names, strict=True)
         ]
         return [*made, *(c for c in found if c not in shown)]
 
@@ -150,7 +162,13 @@ class ScopedStatement:
 
     def alias_of(self, source: QuerySource) -> str:
         """The name by which an item of FROM is called."""
-        return self.text_of(source.alias) if source.alias is not None else self.text_of(source.path[-1]) if source.path else ""
+        return (
+            self.text_of(source.alias)
+            if source.alias is not None
+            else self.text_of(source.path[-1])
+            if source.path
+            else ""
+        )
 
     def cte(self, i: int) -> tuple[int, QueryTokens | None] | None:
         """The WITH that a name means: one above it. Its own query knows it only where it is recursive."""
@@ -222,7 +240,9 @@ class ScopedStatement:
         steps = self.steps(source)
         if steps and len(steps) == len(source.path):
             return steps[-1][0]
-        return self.cte_symbol(source) or Symbol("alias", self.known.file, f"@{source.at}", self.alias_of(source).casefold())
+        return self.cte_symbol(source) or Symbol(
+            "alias", self.known.file, f"@{source.at}", self.alias_of(source).casefold()
+        )
 
     def cte_symbol(self, source: QuerySource) -> Symbol | None:
         """Return the symbol of a WITH query's name."""
@@ -241,7 +261,10 @@ class ScopedStatement:
         if len(path) > 1:
             source = self.aliased(block, first)
             if first in OWNER and self.owner is not None:
-                return [(Symbol("owner", "", "", "_"), None, False), *self._members(columns(self.owner), self.owner, path[1:])]
+                return [
+                    (Symbol("owner", "", "", "_"), None, False),
+                    *self._members(columns(self.owner), self.owner, path[1:]),
+                ]
             if source is not None:
                 rest = self._members(self.columns_of(source), self.relation_of(source), path[1:])
                 return [(self.alias_symbol(source), None, False), *rest]
@@ -297,7 +320,9 @@ class ScopedStatement:
             return []
         return [(column.symbol, column.type, column.nullable), *self._fields(column.type, path[1:], column.symbol)]
 
-    def _fields(self, type_: pa.DataType | None, path: list[int], of: Symbol) -> list[tuple[Symbol, pa.DataType | None, bool]]:
+    def _fields(
+        self, type_: pa.DataType | None, path: list[int], of: Symbol
+    ) -> list[tuple[Symbol, pa.DataType | None, bool]]:
         found: list[tuple[Symbol, pa.DataType | None, bool]] = []
         for i in path:
             field_ = find_named(fields(type_), self.text_of(i))

@@ -54,7 +54,9 @@ def _is_word(type_: pa.DataType, hashed_as: pa.DataType) -> bool:
     return all(map(pa.types.is_signed_integer, both)) or both == (TIMESTAMP, TIMESTAMP)
 
 
-def identified(table: pa.Table, relation: Relation, extra: Sequence[str] = (), paths: Sequence[Path] | None = None) -> pa.Table:
+def identified(
+    table: pa.Table, relation: Relation, extra: Sequence[str] = (), paths: Sequence[Path] | None = None
+) -> pa.Table:
     """The relation's columns of a table with `_key` and the hashes of paths, and `extra` columns behind them."""
     schema: Schema = relation.schema
     texts = [pc.fill_null(table[n].cast(pa.string()), NULL_MARK) for n in schema.key or ()]
@@ -81,7 +83,9 @@ def hashes(columns: Sequence[pa.Array], size: int) -> npt.NDArray[np.int64]:
     return found.view(np.int64)
 
 
-def hashes_with_number(first: npt.NDArray[np.int64], values: npt.NDArray[np.int64], is_first: bool) -> npt.NDArray[np.int64]:
+def hashes_with_number(
+    first: npt.NDArray[np.int64], values: npt.NDArray[np.int64], is_first: bool
+) -> npt.NDArray[np.int64]:
     """`xxhash64` of what these hashes are of and a whole number behind it; `is_first`: of the numbers alone."""
     seed = np.full(len(first), _SEED, np.uint64) if is_first else first.view(np.uint64)
     return _hashed(values.view(np.uint64), seed).view(np.int64)

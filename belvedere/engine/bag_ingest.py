@@ -15,7 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from belvedere.catalog.inputs import Input
-from belvedere.engine.rows.epoch_rows import Rows, combined, coming, going, hashes_in, keys_of, weighted_stream, with_hash
+from belvedere.engine.rows.epoch_rows import (
+    Rows,
+    combined,
+    coming,
+    going,
+    hashes_in,
+    keys_of,
+    weighted_stream,
+    with_hash,
+)
 from belvedere.engine.rows.ordered_rows import in_order, stream, whole_runs
 from belvedere.engine.work import Work, without
 from belvedere.errors import fail

@@ -29,7 +29,9 @@ class Costs:
             self.rows[relation] = count(relation)
         return self.rows[relation] >= least
 
-    def is_most(self, changed: Sequence[int], relations: Sequence[str], count: Callable[[str], int], crossed: bool) -> bool:
+    def is_most(
+        self, changed: Sequence[int], relations: Sequence[str], count: Callable[[str], int], crossed: bool
+    ) -> bool:
         """Whether a third of all rows of the relations changed, or more; where they are `crossed`, of all their pairs."""
         if not crossed and sum(changed) < self.least:
             return False

@@ -101,7 +101,9 @@ class Engine:
         planned = plan_tables(catalog, pipeline, store, state, again)
         self.tables = ScriptTables(planned.tables, catalog, pipeline, state, compute, row)
         missed = Missed(state, compute, pipeline.relations)
-        self.quarantine = Quarantine.opened(Isolation(catalog, pipeline), missed, planned.failed, self.tables, self.last.clocks)
+        self.quarantine = Quarantine.opened(
+            Isolation(catalog, pipeline), missed, planned.failed, self.tables, self.last.clocks
+        )
         self.expiry = Expiry(pipeline)
         self.costs = Costs(pipeline.by_cost)
         measured = Measured.of_document(row.extra.get(MEASURED) if row else None)
@@ -262,7 +264,9 @@ class Engine:
             epoch=self.last.number + 1,
             clocks=clocks,
             costs=self.costs,
-            final_results=final_results_below(self.pipeline, bounds_by_input(self.catalog, self.last.clocks).__getitem__),
+            final_results=final_results_below(
+                self.pipeline, bounds_by_input(self.catalog, self.last.clocks).__getitem__
+            ),
         )
         self.costs.whole.clear()
         self._put_clock(clock)
@@ -281,7 +285,9 @@ class Engine:
         return self.compute.explaining(prepared, self.catalog)
 
     def _count_rows(self, transaction: Transaction) -> dict[str, int]:
-        served = {i: n for i, n in self.pipeline.served.items() if i in self.catalog.public and n in self.tables.plan.tables}
+        served = {
+            i: n for i, n in self.pipeline.served.items() if i in self.catalog.public and n in self.tables.plan.tables
+        }
         return count_rows(self.last.row_counts, served, self.tables.fresh.union(self.tables.copied), transaction)
 
     def _measure(self, context: EpochContext, seconds: Mapping[str, float], clock: datetime) -> Measured:
@@ -372,7 +378,10 @@ class Engine:
     def _run_stage(self, ready: ReadyStage, context: EpochContext, healing: Healing) -> None:
         stage, prepared = ready
         traced = TRACES.step(
-            name_in_script(stage.output), output=stage.output, rule=stage.rule, level=self.pipeline.stage_depths[stage.output]
+            name_in_script(stage.output),
+            output=stage.output,
+            rule=stage.rule,
+            level=self.pipeline.stage_depths[stage.output],
         )
         with traced, self.compute.explaining(prepared, self.catalog):
             work = Work(prepared, healing.seen_by(stage, context))

@@ -46,7 +46,9 @@ def final_results_below(pipeline: Pipeline, inputs: Known) -> Final:
     rows still exist.
     """
     losing = [
-        s for s in pipeline.stages if any(pipeline.relations[n].final for n in (s.output, *(i.relation for i in s.slots)))
+        s
+        for s in pipeline.stages
+        if any(pipeline.relations[n].final for n in (s.output, *(i.relation for i in s.slots)))
     ]
     if not losing:
         return {}
@@ -66,7 +68,9 @@ def final_inputs(never_final: frozenset[str], inputs: Known) -> Known:
     return lambda i: {} if i in never_final else inputs(i) or {}
 
 
-def relation_bounds(stages: tuple[Stage, ...], inputs: Known, known: Mapping[str, Bounds] | None = None) -> dict[str, Bounds]:
+def relation_bounds(
+    stages: tuple[Stage, ...], inputs: Known, known: Mapping[str, Bounds] | None = None
+) -> dict[str, Bounds]:
     """The bounds of every relation's columns, from stage to stage; `known` are those of relations before."""
     found = dict(known or {})
     for stage in stages:

@@ -43,7 +43,9 @@ def fixpoint_rows(operator: RecursionOperator, compute: Compute, put: Put) -> Ro
 def _together(levels: list[Rows], schema: pa.Schema, compute: Compute) -> Rows:
     if len(levels) == 1:
         return levels[0]
-    return compute.keep(pa.RecordBatchReader.from_batches(schema, (b for rows in levels for b in rows.batches() if b.num_rows)))
+    return compute.keep(
+        pa.RecordBatchReader.from_batches(schema, (b for rows in levels for b in rows.batches() if b.num_rows))
+    )
 
 
 def _endless(operator: RecursionOperator, where: str) -> BelvedereError:

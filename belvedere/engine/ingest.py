@@ -44,7 +44,9 @@ class StampedRows:
     next_uid: int
 
 
-def in_order(arrivals: Mapping[str, Any], next_uid: int, since: datetime | None, clock: datetime) -> tuple[dict[str, Any], int]:
+def in_order(
+    arrivals: Mapping[str, Any], next_uid: int, since: datetime | None, clock: datetime
+) -> tuple[dict[str, Any], int]:
     """Rows that were pushed, with the `_uid` of their place among the rows of all inputs; the number that is free after them.
 
     Their `_ingest_time` lies between the last epoch's clock (`since`) and this one's: what epochs have done by the clock stays true.
@@ -92,7 +94,9 @@ def _received(given: Any, table: Input, first_uid: int, work: Work, times: Arriv
     return StampedRows(stamped, given.num_rows, next_uid)
 
 
-def _stamped(given: pa.Table | Rows, table: Input, first_uid: int, work: Work, times: ArrivalTimes) -> Iterator[pa.Table]:
+def _stamped(
+    given: pa.Table | Rows, table: Input, first_uid: int, work: Work, times: ArrivalTimes
+) -> Iterator[pa.Table]:
     """The rows stamped, a piece of the many parts at a time in which they may have come."""
     place = 0
     for rows in in_pieces(as_rows(given).batches(), work.compute.memory.chunk, given.schema):

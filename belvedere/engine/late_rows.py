@@ -73,10 +73,18 @@ def judge(
     for id_, given in arrivals.items():
         table = catalog.inputs[id_]
         among, senders = (marks or {}).get(id_, ()), (producers or {}).get(id_, ())
-        if not table.watermarks and not isinstance(given, pa.Table):  # rows that are at hand get their times of arrival here
+        if not table.watermarks and not isinstance(
+            given, pa.Table
+        ):  # rows that are at hand get their times of arrival here
             used[id_], clocks = given, clocks.counted(id_, as_rows(given).num_rows)
             continue
-        if is_frame(given) and table.late is LatePolicy.KEEP and not table.schema.find(ROWTIME) and not among and not senders:
+        if (
+            is_frame(given)
+            and table.late is LatePolicy.KEEP
+            and not table.schema.find(ROWTIME)
+            and not among
+            and not senders
+        ):
             used[id_], clocks = given, _moved_by_frame(clocks, table, given, now)
             continue
         judging = _Judging(catalog, table, clocks, now)
@@ -135,7 +143,9 @@ def _by_clock(parts: Iterable[_ProducerRows], times: ArrivalTimes) -> Iterator[_
     return (replace(part, clock=clock) for part, clock in _cut(parts, times)) if times else iter(parts)
 
 
-def _cut(parts: Iterable[_ProducerRows], runs: Iterable[tuple[int, _Value]]) -> Iterator[tuple[_ProducerRows, _Value | None]]:
+def _cut(
+    parts: Iterable[_ProducerRows], runs: Iterable[tuple[int, _Value]]
+) -> Iterator[tuple[_ProducerRows, _Value | None]]:
     """Yield the parts, split where the value of the runs changes, with that value."""
     coming = iter(runs)
     left, value = 0, None

@@ -36,5 +36,7 @@ def _prepare(number: int, stage: Stage, relations: Mapping[str, Relation], quali
     states = {n: relations[n] for n in stage.states}
     moved = moved_columns(stage.plan) if len(slots) == 1 and is_identified(output) else None
     fused = stage.defers and not output.stored
-    prepared = PreparedStage(number, output, stage.owner, sql, slots, states, tuple(texts.windows), moved, stage.memory, fused)
+    prepared = PreparedStage(
+        number, output, stage.owner, sql, slots, states, tuple(texts.windows), moved, stage.memory, fused
+    )
     return ReadyStage(stage, prepared)

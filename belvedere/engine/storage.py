@@ -68,7 +68,9 @@ class Storage:
         """Let go of writes that are not done."""
         self._behind.close()
 
-    def _write(self, name: str, write: Callable[[str, pa.RecordBatchReader], object], rows: Rows, columns: list[str]) -> None:
+    def _write(
+        self, name: str, write: Callable[[str, pa.RecordBatchReader], object], rows: Rows, columns: list[str]
+    ) -> None:
         """Write rows behind, where they are at hand; a data frame is run by the one thread that all stages have."""
         if rows.frame is not None and not rows.is_collected:
             if not self._is_late:

@@ -93,8 +93,12 @@ def own_identity(store: Store) -> Identity:
     if identity.file:
         before = file.with_name(identity.file)
         if before.is_file() and _id_of(before) == identity.id:
-            hint = f"copy stores by `belvedere backup` and `belvedere restore`; if {before.name} is the copy, move it away"
-            raise fail("B7065", f"{file.name} is a copy of {before.name}, and would share its state and its journal", hint=hint)
+            hint = (
+                f"copy stores by `belvedere backup` and `belvedere restore`; if {before.name} is the copy, move it away"
+            )
+            raise fail(
+                "B7065", f"{file.name} is a copy of {before.name}, and would share its state and its journal", hint=hint
+            )
         for ending in (STATE_ENDING, JOURNAL_ENDING):
             _follow(before.with_suffix(ending) / identity.id, file.with_suffix(ending) / identity.id)
     store.set_document(IDENTITY, (found := identity.in_file(file.name)).text)

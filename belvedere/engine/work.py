@@ -89,7 +89,9 @@ class Work:
         """Whether the stage has new input: a change of a slot, or all rows for a fresh output."""
         if self.is_fresh or self.is_restored:
             return True
-        return any(not rows.is_empty for s, _ in self.slots if (rows := self.context.deltas.get(s.relation)) is not None)
+        return any(
+            not rows.is_empty for s, _ in self.slots if (rows := self.context.deltas.get(s.relation)) is not None
+        )
 
     @property
     def deltas(self) -> tuple[Rows | None, ...]:
@@ -146,7 +148,9 @@ class Work:
         """Store new rows of the output; they are its change."""
         return self.compute.keep(weighted_stream(rows.schema, self.append(rows).weighted(1)))
 
-    def replace(self, by: str | None, keys: ColumnValues | pa.Array | None, rows: NewRows, relation: str | None = None) -> Rows:
+    def replace(
+        self, by: str | None, keys: ColumnValues | pa.Array | None, rows: NewRows, relation: str | None = None
+    ) -> Rows:
         """Return the differences after the output's rows of these keys were replaced by `rows`."""
         changed = self.output if relation is None else self.context.relations[relation]
         return self.storage.replace(changed.name, by, keys, rows, changed.has_in_key(by))
@@ -216,7 +220,9 @@ class Work:
         for windows in self.prepared.windows:
             if isinstance(windows, RecursionOperator):
                 self.put(
-                    windows.name, ROWS, fixpoint_rows(windows, self.compute, lambda name, found: self.put(name, ROWS, found))
+                    windows.name,
+                    ROWS,
+                    fixpoint_rows(windows, self.compute, lambda name, found: self.put(name, ROWS, found)),
                 )
                 continue
             found = self.compute.windows(windows, rows <= self.compute.small)
@@ -240,7 +246,8 @@ class Work:
             return None
         names, chosen = [*columns, WEIGHT], [*columns.values(), WEIGHT]
         pieces = (
-            pa.Table.from_batches([b]).select(chosen).rename_columns(names) for b in delta.batches(list(dict.fromkeys(chosen)))
+            pa.Table.from_batches([b]).select(chosen).rename_columns(names)
+            for b in delta.batches(list(dict.fromkeys(chosen)))
         )
         made = (identified(piece, self.output, (WEIGHT,)) for piece in pieces)
         return self.compute.keep(stream(delta_schema(self.output).append(WEIGHT_FIELD), made))

@@ -38,7 +38,9 @@ class AsFrames:
         """
         pandas = _library("pandas")
         nullable = {pa.bool_(): pandas.BooleanDtype()}
-        nullable |= {t: getattr(pandas, f"Int{t.bit_width}Dtype")() for t in (pa.int8(), pa.int16(), pa.int32(), pa.int64())}
+        nullable |= {
+            t: getattr(pandas, f"Int{t.bit_width}Dtype")() for t in (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+        }
         frame = self._table.to_pandas(maps_as_pydicts="strict")
         for place, column in enumerate(self._table.columns):
             if column.null_count and column.type in nullable:

@@ -104,7 +104,9 @@ def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _known(values: Values, name: str, what: str) -> pa.ChunkedArray:
     try:
-        found = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([pa.array([plain(v) for v in values])])
+        found = (
+            values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([pa.array([plain(v) for v in values])])
+        )
         return found.cast(_known_type(found.type))
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         message = f'column "{name}" of the frame for {what} cannot be read'

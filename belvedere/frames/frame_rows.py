@@ -42,7 +42,9 @@ def rows_of_frame(
     return pa.table(made, schema=pa.schema([pa.field(c.name, c.type) for c in requested]))
 
 
-def _by_name(table: str, columns: list[Column], given: Mapping[str, Values], only_known: bool) -> tuple[dict[str, Values], int]:
+def _by_name(
+    table: str, columns: list[Column], given: Mapping[str, Values], only_known: bool
+) -> tuple[dict[str, Values], int]:
     """The frame's columns by the names that the table has for them, and the number of rows."""
     names, found = names_of(columns), dict[str, Values]()
     for name, values in given.items():

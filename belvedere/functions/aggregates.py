@@ -30,7 +30,9 @@ AGGREGATES: tuple[Function, ...] = (
     aggregate("ApproxQuantile", "approx_percentile:2-3 percentile_approx:2-3", approximate_percentile),
     aggregate("ArgMax", "arg_max:2-3 argmax:2-3 max_by:2-3", nth(0), ties=Ties.EXTREME),
     aggregate("ArgMin", "arg_min:2-3 argmin:2-3 min_by:2-3", nth(0), ties=Ties.EXTREME),
-    aggregate("ArrayAgg", "array_agg:1 collect_list:1 collect:1", listed, over_nothing="[]", ties=Ties.LIST, skips_nulls=True),
+    aggregate(
+        "ArrayAgg", "array_agg:1 collect_list:1 collect:1", listed, over_nothing="[]", ties=Ties.LIST, skips_nulls=True
+    ),
     aggregate("ArrayUniqueAgg", "collect_set:1", listed, over_nothing="[]", ties=Ties.SET),
     aggregate("Avg", "avg:1", average),
     aggregate("BitwiseAndAgg", "bit_and:1", nth(0), first=is_integer),

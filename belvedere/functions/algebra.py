@@ -60,7 +60,10 @@ def spread(moment: str, result: str) -> Algebra:
 
 def packed_median() -> Algebra:
     """All values of a group packed into one, so that a group is one row of state however many values it has."""
-    lower, upper = "element_at(_s, CAST((size(_s) + 1) DIV 2 AS INT))", "element_at(_s, CAST(size(_s) DIV 2 + 1 AS INT))"
+    lower, upper = (
+        "element_at(_s, CAST((size(_s) + 1) DIV 2 AS INT))",
+        "element_at(_s, CAST(size(_s) DIV 2 + 1 AS INT))",
+    )
     middle = f"CASE WHEN {lower} = {upper} THEN {lower} ELSE 0.5D * {lower} + 0.5D * {upper} END"
     result = f"CASE WHEN size(v) > 0 THEN element_at(transform(array(array_sort(v)), _s -> {middle}), 1) END"
     merge = "concat(coalesce(old.v, array()), coalesce(new.v, array()))"

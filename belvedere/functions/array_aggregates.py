@@ -14,7 +14,17 @@ from belvedere.functions.spark_types import DOUBLE, INT64, STRING
 from belvedere.functions.sqlpp_functions import DURATION, Native, SqlppFunction, window_by
 from belvedere.schema import TIMESTAMP
 
-REAL_AGGREGATES = ("AVG", "STDDEV", "STDDEV_SAMP", "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP", "SKEWNESS", "KURTOSIS")
+REAL_AGGREGATES = (
+    "AVG",
+    "STDDEV",
+    "STDDEV_SAMP",
+    "STDDEV_POP",
+    "VARIANCE",
+    "VAR_SAMP",
+    "VAR_POP",
+    "SKEWNESS",
+    "KURTOSIS",
+)
 _OTHER_NAMES = {"STDDEV_SAMP": "STDDEV", "VAR_SAMP": "VARIANCE", "AVG": "AVERAGE"}
 
 

@@ -58,7 +58,9 @@ COLLECTIONS: tuple[Function, ...] = (
     ),
     function("ArraySize", "size:1", INT32),
     function("ArraySlice", "slice:3", nth(0)),
-    function("ArraySort", "array_sort:1-2 sort_array:1-2", sorted_array, window_by("ARRAY_SORT:1", wb.first), first=is_array),
+    function(
+        "ArraySort", "array_sort:1-2 sort_array:1-2", sorted_array, window_by("ARRAY_SORT:1", wb.first), first=is_array
+    ),
     function("ArraysZip", "arrays_zip:0+", zipped),
     function("cardinality", "cardinality:1", INT32),
     function("Exists", "exists:2", BOOLEAN),

@@ -41,7 +41,11 @@ CONDITIONS: tuple[Function, ...] = (
         stored=stored(_anything, sqlite="({0} IS NOT NULL)", postgres="({0} IS NOT NULL)"),
     ),
     function(
-        "isnull", "isnull:1", BOOLEAN, total=True, stored=stored(_anything, sqlite="({0} IS NULL)", postgres="({0} IS NULL)")
+        "isnull",
+        "isnull:1",
+        BOOLEAN,
+        total=True,
+        stored=stored(_anything, sqlite="({0} IS NULL)", postgres="({0} IS NULL)"),
     ),
     function("Least", "least:2+", greatest, window_by("LEAST:1+", wb.unify), total=True),
     function("Nullif", "nullif:2", if_comparable, window_by("NULL_IF:2", wb.first, also="NULLIF")),

@@ -111,7 +111,9 @@ def aggregate(key: str, calls: str = "", type: ResultType | pa.DataType | None =
     return function(key, calls, type, kind=Kind.AGGREGATE, **facts)
 
 
-def window_function(key: str, calls: str = "", type: ResultType | pa.DataType | None = None, **facts: object) -> Function:
+def window_function(
+    key: str, calls: str = "", type: ResultType | pa.DataType | None = None, **facts: object
+) -> Function:
     """A row of a window function."""
     return function(key, calls, type, kind=Kind.WINDOW, **facts)
 

@@ -82,7 +82,12 @@ NUMBERS: tuple[Function, ...] = (
     function("expm1", "expm1:1", DOUBLE, first=number_or_text),
     function("Factorial", "factorial:1", INT64, first=number_or_text),
     function(
-        "Floor", "floor:1-2", whole, window_by("FLOOR:1", wb.number, _to_whole("floor")), first=number_or_text, total=True
+        "Floor",
+        "floor:1-2",
+        whole,
+        window_by("FLOOR:1", wb.number, _to_whole("floor")),
+        first=number_or_text,
+        total=True,
     ),
     function("Getbit", "bit_get:2 getbit:2", INT8),
     function("hypot", "hypot:2", DOUBLE),
@@ -105,7 +110,10 @@ NUMBERS: tuple[Function, ...] = (
         "pow:2 power:2",
         DOUBLE,
         window_by(
-            "POWER:2", DOUBLE, Native("power(CAST({0} AS DOUBLE), CAST({1} AS DOUBLE))", wb.is_number, DOUBLE), also="POW"
+            "POWER:2",
+            DOUBLE,
+            Native("power(CAST({0} AS DOUBLE), CAST({1} AS DOUBLE))", wb.is_number, DOUBLE),
+            also="POW",
         ),
         total=True,
     ),

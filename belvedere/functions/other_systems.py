@@ -33,7 +33,9 @@ OTHER_FUNCTIONS: Mapping[str, str] = {
     "MAP_UNION": "write map_concat(a, b)",
     "GROUP_ID": "write grouping_id()",
     **dict.fromkeys(("DATE_PARSE", "PARSE_DATETIME", "PARSE_TIMESTAMP", "STRPTIME"), _PARSED),
-    **dict.fromkeys(("STR_TO_DATE", "PARSE_DATE"), "write to_date(text, 'yyyy-MM-dd'), with the letters of Java's patterns"),
+    **dict.fromkeys(
+        ("STR_TO_DATE", "PARSE_DATE"), "write to_date(text, 'yyyy-MM-dd'), with the letters of Java's patterns"
+    ),
     **dict.fromkeys(("GETDATE", "SYSDATE", "SYSDATETIME", "SYSTIMESTAMP"), "write now(), the clock of the epoch"),
     "IS_DECIMAL": "write try_cast(text AS DOUBLE) IS NOT NULL",
     "IS_DIGIT": "write text RLIKE '^[0-9]+$'",

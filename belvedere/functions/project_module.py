@@ -46,7 +46,9 @@ def read_functions(path: Path, place: Span | None = None) -> tuple[Mapping[str, 
         reason = getattr(error, "strerror", None) or str(error)
         hint = 'write the path of a Python file: `module = "pricing.py"`'
         return {}, (
-            Diagnostic("B9130", f"the module of functions `{path.name}` cannot be read: {reason}", span=place, hint=hint),
+            Diagnostic(
+                "B9130", f"the module of functions `{path.name}` cannot be read: {reason}", span=place, hint=hint
+            ),
         )
     code = sha256("\0".join(sources).encode()).hexdigest()[:CODE]
     found: dict[str, OwnFunction] = {}
@@ -106,11 +108,17 @@ def _alone(folder: Path) -> Iterator[Callable[[], Iterator[Path]]]:
 
     def here() -> Iterator[Path]:
         for name, module in list(sys.modules.items()):
-            if name.partition(".")[0] in names and (file := getattr(module, "__file__", None)) and Path(file).suffix == ".py":
+            if (
+                name.partition(".")[0] in names
+                and (file := getattr(module, "__file__", None))
+                and Path(file).suffix == ".py"
+            ):
                 yield Path(file)
 
     keeps = sys.dont_write_bytecode
-    sys.dont_write_bytecode = True  # a cached module is known by the second and size of its source: a change may be missed
+    sys.dont_write_bytecode = (
+        True  # a cached module is known by the second and size of its source: a change may be missed
+    )
     try:
         yield here
     finally:
@@ -157,10 +165,10 @@ def _check_parameters(name: str, written: Any, count: int, span: Span | None) ->
     try:
         inspect.signature(written).bind(*range(count))
     except TypeError as error:
-        message = (
-            f"`{name}` is declared with {count} parameter{'s' * (count != 1)}, but the Python function has others: {error}"
-        )
-        raise fail("B9131", message, span=span, hint="declare each parameter of the Python function, in order") from None
+        message = f"`{name}` is declared with {count} parameter{'s' * (count != 1)}, but the Python function has others: {error}"
+        raise fail(
+            "B9131", message, span=span, hint="declare each parameter of the Python function, in order"
+        ) from None
 
 
 def _types(text: str) -> pa.DataType | None:

@@ -63,7 +63,9 @@ def window_by(
 
 def is_number(type_: Type) -> bool:
     """Integer, floating or decimal."""
-    return type_ is not None and (pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
+    return type_ is not None and (
+        pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
+    )
 
 
 def unify(types: Sequence[Type]) -> Type:
@@ -111,13 +113,19 @@ def is_time(type_: Type) -> bool:
 
 def holds_duration(type_: pa.DataType) -> bool:
     """Whether a nested type has a duration in it."""
-    inner = [type_.value_type] if pa.types.is_list(type_) else [f.type for f in type_] if pa.types.is_struct(type_) else []
+    inner = (
+        [type_.value_type] if pa.types.is_list(type_) else [f.type for f in type_] if pa.types.is_struct(type_) else []
+    )
     return any(t == DURATION or holds_duration(t) for t in inner)
 
 
 def element(type_: Type) -> Type:
     """Return the element type of an array."""
-    return type_.value_type if type_ is not None and pa.types.is_list(type_) else (pa.null() if type_ == pa.null() else None)
+    return (
+        type_.value_type
+        if type_ is not None and pa.types.is_list(type_)
+        else (pa.null() if type_ == pa.null() else None)
+    )
 
 
 def fixed(type_: pa.DataType) -> TypeOf:

@@ -120,7 +120,9 @@ TIMES: tuple[Function, ...] = (
     ),
     function("Dayname", "dayname:1", STRING, first=time_or_text),
     function("DayOfMonth", "dayofmonth:1", INT32, first=time_or_text, total=True, stored=_calendar_part("%d", "day")),
-    function("DayOfWeek", "dayofweek:1", INT32, first=time_or_text, total=True, stored=_calendar_part("%w", "dow", plus=1)),
+    function(
+        "DayOfWeek", "dayofweek:1", INT32, first=time_or_text, total=True, stored=_calendar_part("%w", "dow", plus=1)
+    ),
     function("DayOfYear", "dayofyear:1", INT32, first=time_or_text, total=True, stored=_calendar_part("%j", "doy")),
     function("FromTimeZone", "to_utc_timestamp:2", TIMESTAMP),
     function(
@@ -136,7 +138,9 @@ TIMES: tuple[Function, ...] = (
     function("make_date", "make_date:3", DATE),
     function("make_dt_interval", "make_dt_interval:0-4", DAY_INTERVAL),
     function("make_timestamp_ltz", "make_timestamp_ltz:2-7", _of_parts(TIMESTAMP), forgiving="try_make_timestamp_ltz"),
-    function("make_timestamp_ntz", "make_timestamp_ntz:2-6", _of_parts(LOCAL_TIMESTAMP), forgiving="try_make_timestamp_ntz"),
+    function(
+        "make_timestamp_ntz", "make_timestamp_ntz:2-6", _of_parts(LOCAL_TIMESTAMP), forgiving="try_make_timestamp_ntz"
+    ),
     function("make_ym_interval", "make_ym_interval:0-2", MONTH_INTERVAL),
     function("MakeInterval", "make_interval:0-7", CALENDAR_INTERVAL),
     function("try_make_interval", "try_make_interval:1-7", CALENDAR_INTERVAL),
@@ -193,7 +197,9 @@ TIMES: tuple[Function, ...] = (
         "to_date:1-2",
         DATE,
         first=plain,
-        stored=stored(instant, converts=True, sqlite=_floor(86_400_000_000), postgres="CAST({0} AT TIME ZONE 'UTC' AS date)"),
+        stored=stored(
+            instant, converts=True, sqlite=_floor(86_400_000_000), postgres="CAST({0} AT TIME ZONE 'UTC' AS date)"
+        ),
     ),
     function(
         "UnixDate",

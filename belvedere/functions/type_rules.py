@@ -173,7 +173,9 @@ def sequence(args: Sequence[pa.DataType]) -> pa.DataType | None:
         return None
     common = reduce(lambda a, b: t.common_type(a, b) or a, args[:2])
     for kind, steps in ((t.is_integer, t.is_integer), (t.is_time, t.is_interval)):
-        if any(map(kind, args[:2])) and not (all(map(_or_text(kind), args[:2])) and all(map(_or_text(steps), args[2:]))):
+        if any(map(kind, args[:2])) and not (
+            all(map(_or_text(kind), args[:2])) and all(map(_or_text(steps), args[2:]))
+        ):
             return None
     if all(map(t.is_integer, args)):
         common = reduce(lambda a, b: t.common_type(a, b) or a, args)  # the step has a say, too

@@ -45,7 +45,9 @@ def misfit(before: Iterable[Column], after: Iterable[Column], key: Collection[st
         if old.nullable and not new.nullable:
             return f'column "{name}" is no longer nullable'
     new_name = next((n for n, c in now.items() if n not in known and not c.nullable), None)
-    return None if new_name is None else f'column "{new_name}" is new and NOT NULL, but earlier rows have no value for it'
+    return (
+        None if new_name is None else f'column "{new_name}" is new and NOT NULL, but earlier rows have no value for it'
+    )
 
 
 def evolution(before: Iterable[Column | pa.Field], after: Iterable[Column | pa.Field]) -> tuple[str, ...]:

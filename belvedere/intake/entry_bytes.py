@@ -37,7 +37,11 @@ def encode_record(record: Record) -> bytes:
     if record.key is not None:
         header |= {"key": record.key, "digest": record.digest, "answer": record.answer}
     if isinstance(entry, AcceptedRows):
-        header |= {"kind": "rows", "malformed": [[m.index, m.text, m.reason] for m in entry.malformed], "ahead": entry.ahead}
+        header |= {
+            "kind": "rows",
+            "malformed": [[m.index, m.text, m.reason] for m in entry.malformed],
+            "ahead": entry.ahead,
+        }
         parts = [encode_rows(entry.rows)] + ([encode_rows(entry.late)] if entry.late is not None else [])
     else:
         header |= {"kind": entry.act.value, "time": entry.time, "column": entry.column, "strict": entry.strict}

@@ -154,7 +154,9 @@ class IngestService:
                 undo()
                 if len(requests) == 1:
                     LOG.exception("a push failed")
-                    return [Reply(500, problem(500, "B8009", f"the push failed inside the server: {type(error).__name__}"))]
+                    return [
+                        Reply(500, problem(500, "B8009", f"the push failed inside the server: {type(error).__name__}"))
+                    ]
             else:
                 if records:
                     self._arrived.set()
@@ -247,7 +249,8 @@ class IngestService:
         taken, admission = self.intake.judge(table, pushed.rows, now, producer, pushed.malformed)
         rejects = table.late is LatePolicy.REJECT
         refusals: list[dict[str, Any]] = [
-            {"index": m.index, "code": code, "reason": m.reason} for m, code in zip(pushed.malformed, pushed.codes, strict=True)
+            {"index": m.index, "code": code, "reason": m.reason}
+            for m, code in zip(pushed.malformed, pushed.codes, strict=True)
         ]
         for row in admission.late if rejects else ():
             reported = refused(table, replace(row, index=pushed.places[row.index]))
@@ -328,7 +331,16 @@ class IngestService:
             if record.key is not None:
                 answer = record.answer
                 self._remember(
-                    [[record.entry.table, record.key, record.entry.now, record.digest, answer["status"], answer["body"]]]
+                    [
+                        [
+                            record.entry.table,
+                            record.key,
+                            record.entry.now,
+                            record.digest,
+                            answer["status"],
+                            answer["body"],
+                        ]
+                    ]
                 )
             if number > committed:
                 self._take_back_in(record.entry, number)
@@ -343,17 +355,15 @@ class IngestService:
             away = f"move the folder {self.journal.directory} away to continue without them"
             hint = f"define the input again until its rows are processed, or {away}"
             raise fail(
-                "B6144", f'record {number} of the journal is for "{entry.table}", which the script does not define', hint=hint
+                "B6144",
+                f'record {number} of the journal is for "{entry.table}", which the script does not define',
+                hint=hint,
             )
         table = self.catalog.inputs[entry.table]
         changed = changed_column(table, entry.rows) if isinstance(entry, AcceptedRows) else None
         if changed is not None:
-            hint = (
-                f"run the earlier script once, or move the folder {self.journal.directory} away to continue without these rows"
-            )
-            message = (
-                f'record {number} of the journal has rows of "{table.name}" from before its column "{changed}" was changed'
-            )
+            hint = f"run the earlier script once, or move the folder {self.journal.directory} away to continue without these rows"
+            message = f'record {number} of the journal has rows of "{table.name}" from before its column "{changed}" was changed'
             raise fail("B6144", message, hint=hint)
         if isinstance(entry, AcceptedRows):
             late = None if entry.late is None else rows_of_today(table, entry.late)

@@ -126,7 +126,11 @@ def read_rows(table: Input, rows: Sequence[Any], claims: Claims = NO_ONE) -> Pus
             else:
                 _refuse_points(table.name, place, row, columns)
                 fitting.append(
-                    (place, 1, converted_row(table.name, place, _without_mark(row, names), columns, names, table.defaults))
+                    (
+                        place,
+                        1,
+                        converted_row(table.name, place, _without_mark(row, names), columns, names, table.defaults),
+                    )
                 )
         except BelvedereError as error:
             _refuse(table, refused, _refused(place, row, error))
@@ -149,7 +153,9 @@ def read_rows(table: Input, rows: Sequence[Any], claims: Claims = NO_ONE) -> Pus
     weights = pa.array([w for _, w, _ in fitting], pa.int64())
     refused.sort(key=lambda r: r[0].index)
     places = tuple(p for p, _, _ in fitting)
-    return Pushed(found.append_column(WEIGHT, weights), places, tuple(m for m, _ in refused), tuple(c for _, c in refused))
+    return Pushed(
+        found.append_column(WEIGHT, weights), places, tuple(m for m, _ in refused), tuple(c for _, c in refused)
+    )
 
 
 def _refuse_points(table: str, place: int, row: Mapping[str, Any], columns: Sequence[Column]) -> None:
@@ -205,7 +211,9 @@ def read_act(kind: Act, table: Input, given: Any, producer: str | None = None) -
     if unknown:
         raise fail("B5025", f'a {kind.value} of "{table.name}" has no `{unknown[0]}`', hint=hint)
     if not isinstance(given.get("strict", False), bool) or not isinstance(given.get("column"), str | None):
-        raise fail("B5025", f'a {kind.value} of "{table.name}": `strict` must be true or false, `column` a name', hint=hint)
+        raise fail(
+            "B5025", f'a {kind.value} of "{table.name}": `strict` must be true or false, `column` a name', hint=hint
+        )
     at = given.get("at")
     if at is None and kind is Act.BOUND:
         raise fail("B5025", f'a bound of "{table.name}" has no time', hint=hint)

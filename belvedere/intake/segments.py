@@ -165,7 +165,9 @@ def _payload(data: bytes, place: int, seed: int | None) -> bytes | None:
 
 
 def _check(payload: bytes, seed: int | None, place: int) -> int:
-    return zlib.crc32(payload) if seed is None else zlib.crc32(payload, zlib.crc32(PLACE.pack(place, len(payload)), seed))
+    return (
+        zlib.crc32(payload) if seed is None else zlib.crc32(payload, zlib.crc32(PLACE.pack(place, len(payload)), seed))
+    )
 
 
 def _next_whole(data: bytes, place: int, seed: int | None) -> int | None:

@@ -23,7 +23,11 @@ from belvedere.store.row_checks import broken_checks
 def typed_columns(table: Input) -> Sequence[Column] | None:
     """The columns that a row is given with; None where their values are read one by one."""
     columns = [replace(c, nullable=c.nullable or c.hidden) for c in given_columns(table)]
-    return columns if not table.defaults and is_readable(columns) and not any(_is_single(c.type) for c in columns) else None
+    return (
+        columns
+        if not table.defaults and is_readable(columns) and not any(_is_single(c.type) for c in columns)
+        else None
+    )
 
 
 def _is_single(type_: pa.DataType) -> bool:

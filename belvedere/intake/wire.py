@@ -59,7 +59,9 @@ def encode_request(request: Request) -> bytes:
         malformed = [[m.index, m.text, m.reason] for m in content.malformed]
         header |= {"places": list(content.places), "malformed": malformed, "codes": list(content.codes)}
         return pack(header, encode_rows(content.rows))
-    return pack(header | {"act": content.act.value, "time": content.time, "column": content.column, "strict": content.strict})
+    return pack(
+        header | {"act": content.act.value, "time": content.time, "column": content.column, "strict": content.strict}
+    )
 
 
 def decode_request(data: bytes) -> Request:
@@ -207,7 +209,9 @@ class IngestClient:
             if self._open and self._streams is None:
                 self._streams = await asyncio.open_unix_connection(sock=self._end)
                 self._reader = asyncio.create_task(self._read(self._streams[0]))
-        if not self._open or self._streams is None or self._streams[1].is_closing():  # uvloop raises where one writes then
+        if (
+            not self._open or self._streams is None or self._streams[1].is_closing()
+        ):  # uvloop raises where one writes then
             return GONE
         self._number += 1
         number = self._number

@@ -48,7 +48,9 @@ def _of_numbers(
     if output.function == "DISTINCT":
         return pa.array(range_aggregates.distinct_count(ordered_codes(values), valid, *windows), pa.int64())
     if output.function == "PERCENTILE":
-        return pa.array(range_aggregates.percentile(values.astype(np.float64), valid, *windows, output.fraction), mask=blank)
+        return pa.array(
+            range_aggregates.percentile(values.astype(np.float64), valid, *windows, output.fraction), mask=blank
+        )
     if output.function == "AVG":
         total = range_aggregates.large_sum if values.dtype == np.int64 else range_aggregates.real_sum
         return pa.array(total(values, valid, *windows) / np.maximum(known, 1), mask=blank)
@@ -61,7 +63,9 @@ def _sum(column: pa.Array, valid: Bools, first: Ints, last: Ints) -> pa.Array:
         return range_aggregates.decimal_sum(column, valid, first, last)
     values, _ = numeric(column)
     return pa.array(
-        (range_aggregates.whole_sum if values.dtype == np.int64 else range_aggregates.real_sum)(values, valid, first, last)
+        (range_aggregates.whole_sum if values.dtype == np.int64 else range_aggregates.real_sum)(
+            values, valid, first, last
+        )
     )
 
 

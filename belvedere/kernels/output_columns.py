@@ -61,7 +61,9 @@ class WindowWriter:
     def nth(self, output: Nth) -> list[tuple[str, pa.Array]]:
         found = self.found
         places = (
-            found.start - ~found.started + output.index if output.index >= 0 else found.end + ~found.closed + 1 + output.index
+            found.start - ~found.started + output.index
+            if output.index >= 0
+            else found.end + ~found.closed + 1 + output.index
         )
         there = (places >= found.start) & (places <= found.end)
         return [
@@ -88,5 +90,9 @@ class WindowWriter:
     def aggregate(self, output: WindowAggregate) -> pa.Array:
         """One aggregate of all windows."""
         first, last = self.found.start, self.found.end
-        extra = (~self.found.started).astype(np.int64) + ~self.found.closed if output.extra else np.zeros(len(first), np.int64)
+        extra = (
+            (~self.found.started).astype(np.int64) + ~self.found.closed
+            if output.extra
+            else np.zeros(len(first), np.int64)
+        )
         return aggregate(output, self.rows, first, last, extra)

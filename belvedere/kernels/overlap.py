@@ -71,7 +71,9 @@ def _labelled(margin: Margin, rows: SortedRows, spec: KernelSpec) -> int | None:
     if (margin.first and margin.last) or margin.cut == rows.count:
         return 0 if margin.first else margin.cut
     label, yes = np.array([margin.cut], np.int64), np.ones(1, np.bool_)
-    start = int(Finder(rows, spec).found(spec.start, "start", Windows(label, label, label, yes, yes), np.zeros(1, np.int64))[0])
+    start = int(
+        Finder(rows, spec).found(spec.start, "start", Windows(label, label, label, yes, yes), np.zeros(1, np.int64))[0]
+    )
     if start > margin.cut or (start < 0 and not counted_from(spec.start)):
         return None
     return max(start, 0) if margin.first or start > 0 else None

@@ -63,7 +63,9 @@ def first_pair(rows: SortedRows, term: Term, known: Places, side: str, begin: In
     low, high = begin.copy(), rows.last[begin] if len(begin) else begin
     active, width = np.arange(len(begin)), 4
     while len(active):
-        width = max(1, min(2 * width, PAIRS // len(active)))  # most windows are short: look far only for those that are not
+        width = max(
+            1, min(2 * width, PAIRS // len(active))
+        )  # most windows are short: look far only for those that are not
         for some in np.array_split(active, max(1, len(active) // PAIRS)):
             places = low[some, None] + np.arange(width)
             inside = places <= high[some, None]
@@ -221,7 +223,8 @@ class Evaluation:
         """One pair after the other, with Python's numbers."""
         sides = np.broadcast_arrays(np.asarray(left, object), np.asarray(right, object), np.asarray(valid))
         found = [
-            _exact(operator, plain(a), plain(b)) if ok else None for a, b, ok in zip(*(s.ravel() for s in sides), strict=True)
+            _exact(operator, plain(a), plain(b)) if ok else None
+            for a, b, ok in zip(*(s.ravel() for s in sides), strict=True)
         ]
         known = np.array([x is not None for x in found], np.bool_)
         empty: Any = False if operator in COMPARISONS else 0

@@ -31,7 +31,9 @@ class Windows:
     closed: Bools
 
     def take(self, chosen: Any) -> Windows:
-        return Windows(self.label[chosen], self.start[chosen], self.end[chosen], self.started[chosen], self.closed[chosen])
+        return Windows(
+            self.label[chosen], self.start[chosen], self.end[chosen], self.started[chosen], self.closed[chosen]
+        )
 
     def tuples(self, side: str) -> tuple[Ints, Bools]:
         """The rows of a boundary, and where it was found."""

@@ -20,7 +20,14 @@ from belvedere.kernels.output_columns import WindowWriter
 from belvedere.kernels.predicates import Evaluation, Places, comparable, first_pair, holds, leaves
 from belvedere.kernels.search import Bools, Ints
 from belvedere.kernels.sorted_rows import SortedRows, Windows
-from belvedere.plan.operators.window_specs import BoundarySpec, CompareSpec, ConjunctionSpec, KernelSpec, Members, OperationTerm
+from belvedere.plan.operators.window_specs import (
+    BoundarySpec,
+    CompareSpec,
+    ConjunctionSpec,
+    KernelSpec,
+    Members,
+    OperationTerm,
+)
 
 ARRAY_CHUNK = 2_000_000  # members of arrays that one batch of the output holds at most
 
@@ -173,7 +180,9 @@ def without_overlap(found: Windows) -> Windows:
     return found.take(np.sort(np.array(kept, np.int64)))
 
 
-def block_windows(table: pa.Table, spec: KernelSpec, own: tuple[int, int], before: int, last: bool, skipped: int) -> pa.Table:
+def block_windows(
+    table: pa.Table, spec: KernelSpec, own: tuple[int, int], before: int, last: bool, skipped: int
+) -> pa.Table:
     """The windows that start, or have their labels, in rows [own[0], own[1]) of a piece of one sorted partition.
 
     `before` rows of the partition lie before the piece, and none after it if `last`. The first `skipped` rows are there as neighbours:

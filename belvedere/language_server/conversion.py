@@ -64,7 +64,12 @@ def to_diagnostic(found: Diagnostic, lines: LineIndex, encoding: str) -> lsp.Dia
     ]
     where = to_range(lines, start, end, encoding)
     return lsp.Diagnostic(
-        where, "\n".join(said), SEVERITIES[found.severity], found.code, source="belvedere", related_information=related or None
+        where,
+        "\n".join(said),
+        SEVERITIES[found.severity],
+        found.code,
+        source="belvedere",
+        related_information=related or None,
     )
 
 

@@ -58,7 +58,9 @@ class ScriptServer(LanguageServer):
     """The documents of one editor, and the diagnostics that are on their way."""
 
     def __init__(self, open_project: Opened, find_store: FindStore | None = None):
-        super().__init__("belvedere", version("belvedere"), text_document_sync_kind=lsp.TextDocumentSyncKind.Incremental)
+        super().__init__(
+            "belvedere", version("belvedere"), text_document_sync_kind=lsp.TextDocumentSyncKind.Incremental
+        )
         self.documents = OpenDocuments(open_project)
         self.find_store = find_store
         self.store: str | None = None
@@ -352,7 +354,9 @@ def _mended(server: ScriptServer, params: lsp.CodeActionParams) -> list[lsp.Code
             kind=lsp.CodeActionKind.QuickFix,
             diagnostics=[to_diagnostic(r.diagnostic, lines, server.encoding)],
             edit=lsp.WorkspaceEdit(
-                changes={params.text_document.uri: [lsp.TextEdit(to_range(lines, r.start, r.end, server.encoding), r.text)]}
+                changes={
+                    params.text_document.uri: [lsp.TextEdit(to_range(lines, r.start, r.end, server.encoding), r.text)]
+                }
             ),
             is_preferred=True,
         )

@@ -234,7 +234,9 @@ COSTS: Mapping[type[Node], OperatorCost] = {
     Values: OperatorCost(lambda sizes, node, below: float(len(node.rows))),
     Filter: OperatorCost(_passed, _passed),
     Join: OperatorCost(_joined, _joined_again),
-    Aggregate: OperatorCost(lambda sizes, node, below: sizes.groups(node.input, [k.expr for k in node.keys]), _made_again),
+    Aggregate: OperatorCost(
+        lambda sizes, node, below: sizes.groups(node.input, [k.expr for k in node.keys]), _made_again
+    ),
     Distinct: OperatorCost(
         lambda sizes, node, below: sizes.groups(node.input, [exp.column(n) for n in node.schema.names]), _made_again
     ),
@@ -287,7 +289,9 @@ def _has_no_stage(node: Node) -> bool:
 def computing(node: Node, sizes: Sizes, costs: Coefficients, share: float) -> float:
     """Seconds of a request for an operator, of whose result it needs a `share`."""
     read = sum(sizes.rows(i) for i in node.inputs) * share
-    simple = is_linear(node) or (isinstance(node, TopK) and not node.partition)  # the first few rows are found in one pass
+    simple = is_linear(node) or (
+        isinstance(node, TopK) and not node.partition
+    )  # the first few rows are found in one pass
     row = costs.projected if isinstance(node, Project | Union) else costs.read if simple else costs.grouped
     row = costs.matched if isinstance(node, Join) else row
     return costs.request + row * read

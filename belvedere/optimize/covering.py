@@ -41,7 +41,9 @@ def covering(reads: Iterable[ReadBy]) -> tuple[Columns, ...]:
     """The fewest lists of columns that begin with each read's."""
     requested = sorted(_with_orders({r for r in reads if r.equal}))
     places = range(len(requested))
-    order = [(("before", a), ("after", b)) for a in places for b in places if a != b and requested[a].is_before(requested[b])]
+    order = [
+        (("before", a), ("after", b)) for a in places for b in places if a != b and requested[a].is_before(requested[b])
+    ]
     matched = _matching(order, [("before", n) for n in places]) if order else {}
     return tuple(sorted(_path(requested, matched, n) for n in places if ("after", n) not in matched))
 

@@ -33,7 +33,9 @@ def read_indexes(catalog: Catalog, relation: str) -> tuple[Columns, ...]:
         requested += [*_of_plan(plan, relation), *_of_joins(plan, relation)]
         requested += [_read_below(read, plan, relation) for read in _asked(catalog, id_)]
     known = {c.name: c.type for c in schema}
-    usable = [w for w in requested if all(n in known and not pa.types.is_nested(known[n]) for n in (*w.equal, *w.ordered))]
+    usable = [
+        w for w in requested if all(n in known and not pa.types.is_nested(known[n]) for n in (*w.equal, *w.ordered))
+    ]
     return covering(usable)
 
 
@@ -107,7 +109,10 @@ def _of_joins(plan: Node, relation: str) -> Iterator[ReadBy]:
         parts = [p for p in map(_bare, conjuncts(node.condition)) if isinstance(p, exp.EQ)]
         for side in node.inputs:
             mine = (
-                c.name for p in parts for c in (p.this, p.expression) if isinstance(c, exp.Column) and side.schema.find(c.name)
+                c.name
+                for p in parts
+                for c in (p.this, p.expression)
+                if isinstance(c, exp.Column) and side.schema.find(c.name)
             )
             yield read_by(_below(tuple(mine), side, relation))
 

@@ -13,7 +13,16 @@ from dataclasses import dataclass, field, replace
 from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.hints import Placement
 from belvedere.optimize.choice import CostedOperator
-from belvedere.optimize.costs import Coefficients, Sizes, Workload, computing, first_share, maintaining, passed_share, storing
+from belvedere.optimize.costs import (
+    Coefficients,
+    Sizes,
+    Workload,
+    computing,
+    first_share,
+    maintaining,
+    passed_share,
+    storing,
+)
 from belvedere.plan.operators.nodes import Node, Scan
 from belvedere.plan.plan_properties import is_linear
 
@@ -78,7 +87,9 @@ def operators_of(
     return made
 
 
-def _add(made: Operators, id_: str, node: Node, path: Path, is_said: Callable[[Node], bool]) -> Iterator[tuple[Path, str]]:
+def _add(
+    made: Operators, id_: str, node: Node, path: Path, is_said: Callable[[Node], bool]
+) -> Iterator[tuple[Path, str]]:
     """Create the operators of a plan, parents first, and yield their positions.
 
     Linear operators are not shared between views: they are cheap anywhere.

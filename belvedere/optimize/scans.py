@@ -39,7 +39,9 @@ def scanning_templates(catalog: Catalog, workload: Workload, costs: Coefficients
     found: list[ScanningTemplate] = []
     chosen = replace(catalog, placement=replace(catalog.placement, scanning=frozenset()))
     for template in sorted(catalog.templates.values(), key=lambda t: workload.templates.get(t.name, 0.0)):
-        without = replace(chosen, placement=replace(chosen.placement, scanning=chosen.placement.scanning | {template.name}))
+        without = replace(
+            chosen, placement=replace(chosen.placement, scanning=chosen.placement.scanning | {template.name})
+        )
         relations = sorted({n.relation for n in template.plan.walk() if isinstance(n, Scan)})
         lost = tuple((r, c) for r in relations for c in set(read_indexes(chosen, r)) - set(read_indexes(without, r)))
         changed = sum(workload.changed.get(r, 0.0) for r, _ in lost) / max(workload.pause, 1e-3)

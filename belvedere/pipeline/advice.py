@@ -105,7 +105,9 @@ class Advice:
             lines.append(f"only {self.epochs} epochs have measured the changes: run this again after {ENOUGH} epochs")
         if self.changes:
             lines.append(
-                "the next start applies this choice" if applied else "add --apply to apply this choice at the next start"
+                "the next start applies this choice"
+                if applied
+                else "add --apply to apply this choice at the next start"
             )
         return "\n".join(lines)
 
@@ -122,7 +124,12 @@ def advise(
 
 
 def advice_of(
-    store: Store, catalog: Catalog, expected: Mapping[str, Any], *, greedy: bool = False, costs: Coefficients | None = None
+    store: Store,
+    catalog: Catalog,
+    expected: Mapping[str, Any],
+    *,
+    greedy: bool = False,
+    costs: Coefficients | None = None,
 ) -> Advice:
     """`advise` over an open store."""
     last = store.last_epoch()
@@ -140,12 +147,16 @@ def advice_of(
         kept = greedy_choice(catalog, made.found, made.nodes)
         best = Choice(kept, cost_of(made.found, kept))
     else:
-        chosen = next_choice(made.found if fresh is None else weighed(made.found, fresh / 2 / workload.pause), now).maintained
+        chosen = next_choice(
+            made.found if fresh is None else weighed(made.found, fresh / 2 / workload.pause), now
+        ).maintained
         best = Choice(chosen, cost_of(made.found, chosen))
     scanning = scanning_templates(today, workload, costs or Coefficients())
     choice = replace(placed_views(catalog, made, best), scanning=frozenset(t.name for t in scanning))
     least = best if greedy else cheapest(made.found)
-    views = tuple(_view(made, i, (now, best.maintained, least.maintained), sizes.get(i, (0, 0)), measured) for i in made.plans)
+    views = tuple(
+        _view(made, i, (now, best.maintained, least.maintained), sizes.get(i, (0, 0)), measured) for i in made.plans
+    )
     epoch = epoch_seconds(made.found, best.maintained) * workload.pause
     return Advice(
         views,
@@ -172,7 +183,9 @@ def made_operators(catalog: Catalog, workload: Workload, costs: Coefficients | N
 def placed_views(catalog: Catalog, made: Operators, choice: Choice) -> PlacedViews:
     """The views that a choice lets requests compute, as the store keeps it; what the script says itself is left out."""
     found = {i: made.parts(i, choice.maintained) for i in made.plans if i not in catalog.hints.placed}
-    return PlacedViews({i: PlacedView(fingerprint_of(catalog, i), parts) for i, parts in found.items() if parts is not None})
+    return PlacedViews(
+        {i: PlacedView(fingerprint_of(catalog, i), parts) for i, parts in found.items() if parts is not None}
+    )
 
 
 def choose(store: Store, catalog: Catalog, expected: Mapping[str, Any], costs: Coefficients | None) -> Advice | None:
@@ -195,7 +208,9 @@ def keep_choice(url: str, choice: PlacedViews) -> None:
         store.close()
 
 
-def workload_of(catalog: Catalog, measured: Measured, rows: Mapping[str, float], expected: Mapping[str, Any]) -> Workload:
+def workload_of(
+    catalog: Catalog, measured: Measured, rows: Mapping[str, float], expected: Mapping[str, Any]
+) -> Workload:
     """Return the figures of the relations, and the expected requests.
 
     The script's figures take precedence over the API's counts, and these over `[optimize]`.

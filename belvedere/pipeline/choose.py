@@ -125,7 +125,9 @@ def _roots(catalog: Catalog) -> tuple[str, ...]:
     requested |= {n.relation for plan in catalog.placement.at_read.values() for n in plan.walk() if isinstance(n, Scan)}
     requested |= {i for i, table in catalog.inputs.items() if table.late_of is not None}
     for template in catalog.templates.values():
-        requested |= {n.relation for n in template.plan.walk() if isinstance(n, Scan)} - catalog.placement.at_read.keys()
+        requested |= {
+            n.relation for n in template.plan.walk() if isinstance(n, Scan)
+        } - catalog.placement.at_read.keys()
     return tuple(i for i in order if i in requested)
 
 

@@ -187,7 +187,9 @@ class _Comparison:
             base = name.removesuffix(HISTORY)
             is_shown = not name.startswith("_") and "@" not in name and not (base != name and base in self.before)
             if is_shown and name not in there:
-                yield RelationChange(base, ChangeEffect.DROPPED, "the script no longer defines it", self.rows.get(name, 0))
+                yield RelationChange(
+                    base, ChangeEffect.DROPPED, "the script no longer defines it", self.rows.get(name, 0)
+                )
 
     def read_again(self) -> Iterator[str]:
         """Yield the imports that are re-read from the start, because the store no longer has or never had their rows."""
@@ -201,7 +203,11 @@ class _Comparison:
         they send again.
         """
         for stage in self.pipeline.stages:
-            if stage.output in self.plan.resent and isinstance(stage, EventsStage) and stage.on in (None, ChangeKind.ADD):
+            if (
+                stage.output in self.plan.resent
+                and isinstance(stage, EventsStage)
+                and stage.on in (None, ChangeKind.ADD)
+            ):
                 count = self.rows.get(stage.slots[0].relation, self.rows.get(stage.output, 0))
                 if count:
                     yield self.catalog.name_of(stage.owner), count
@@ -218,11 +224,15 @@ class _Comparison:
         known, fresh = self.stored.filled, self.plan.fresh
         why = self.plan.misfits
         found = dict(
-            lost_rows(self.catalog, self.pipeline, fresh, self.plan.restored, known, why, self.plan.again, self.plan.waiting)
+            lost_rows(
+                self.catalog, self.pipeline, fresh, self.plan.restored, known, why, self.plan.again, self.plan.waiting
+            )
         )
         found |= {i: e for i, e in self.broken.items() if i in self.plan.refilled}
         found |= {
-            s.owner: self.broken[r] for s, r in not_retained(self.pipeline, fresh, self.plan.restored) if r in self.broken
+            s.owner: self.broken[r]
+            for s, r in not_retained(self.pipeline, fresh, self.plan.restored)
+            if r in self.broken
         }
         return {**found, **dict(changed_inputs(self.catalog, fresh & known.keys(), why))}
 
@@ -245,7 +255,9 @@ class _Comparison:
             seconds = READING * self.again.get(relation, 0)
             return RelationChange(id_, ChangeEffect.ADDED, self._read_again([relation]), seconds=seconds)
         if relation in self.plan.continued:
-            return RelationChange(id_, ChangeEffect.CHANGED, "its query has changed: it sends the differences as events")
+            return RelationChange(
+                id_, ChangeEffect.CHANGED, "its query has changed: it sends the differences as events"
+            )
         if relation in self.plan.resumed:
             lost = next((f for f in failures_of(self._extra) if f.lost and id_ in f.good), None)
             gap = "" if lost is None else f", without the changes since epoch {lost.since}: {lost.lost}"
@@ -253,12 +265,16 @@ class _Comparison:
             return RelationChange(id_, ChangeEffect.CHANGED, reason)
         if relation not in self.plan.fresh:
             moved = relation in self.plan.copied
-            return RelationChange(id_, ChangeEffect.KEPT, "its rows are copied to be indexed by other columns" if moved else "")
+            return RelationChange(
+                id_, ChangeEffect.KEPT, "its rows are copied to be indexed by other columns" if moved else ""
+            )
         source = self._source_of(relation)
         if relation not in self.before:
             return RelationChange(id_, ChangeEffect.ADDED, source, seconds=self._seconds(id_))
         if self.before[relation].query:
-            return RelationChange(id_, ChangeEffect.KEPT, f"it is maintained from now on: {source}", seconds=self._seconds(id_))
+            return RelationChange(
+                id_, ChangeEffect.KEPT, f"it is maintained from now on: {source}", seconds=self._seconds(id_)
+            )
         waits = any(n in self.again for n in self._walk(relation, self._is_there))
         reason = f"{self._cause(relation)}; {source}{'; not served until then' if waits else ''}"
         return RelationChange(id_, ChangeEffect.CHANGED, reason, seconds=self._seconds(id_))
@@ -269,7 +285,9 @@ class _Comparison:
         found = (n for n in self._walk(relation, lambda n: "$" not in n) if n != relation and "$" not in n)
         below = [n for n in found if n in self.plan.fresh | self.plan.evolved.keys() and n in known]
         return (
-            f"{' and '.join(dict.fromkeys(map(name_in_script, below)))} has changed" if below else "its definition has changed"
+            f"{' and '.join(dict.fromkeys(map(name_in_script, below)))} has changed"
+            if below
+            else "its definition has changed"
         )
 
     def _source_of(self, relation: str) -> str:
@@ -316,7 +334,9 @@ class _Comparison:
         rows = {n: float(count) for n, count in {**self.rows, **self.again}.items()}
         sizes = Sizes(Workload(rows, rows))
         reading = READING * sum(self.again.get(n.relation, 0) for n in plan.walk() if isinstance(n, Scan))
-        return reading + sum(maintaining(n, sizes, costs) for n in plan.walk() if n.inputs) + storing(plan, sizes, costs)
+        return (
+            reading + sum(maintaining(n, sizes, costs) for n in plan.walk() if n.inputs) + storing(plan, sizes, costs)
+        )
 
 
 def _missed(before: Schema, after: Schema) -> tuple[str, ...]:

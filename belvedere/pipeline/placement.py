@@ -74,7 +74,11 @@ def with_choice(catalog: Catalog, choice: PlacedViews) -> Catalog:
     scanning = choice.scanning & {t.name for t in catalog.templates.values()}
     catalog = replace(catalog, placement=replace(catalog.placement, scanning=scanning))
     for id_, placed in choice.views.items():
-        if id_ not in catalog.views or id_ in catalog.hints.placed or fingerprint_of(catalog, id_) != placed.fingerprint:
+        if (
+            id_ not in catalog.views
+            or id_ in catalog.hints.placed
+            or fingerprint_of(catalog, id_) != placed.fingerprint
+        ):
             continue
         try:
             catalog = with_view_at_read(catalog, id_, placed.parts)
@@ -113,4 +117,13 @@ def _split(plan: Node, path: Path, name: str) -> tuple[Node, View]:
     return plan.with_inputs(tuple(inputs)), view
 
 
-__all__ = ["DOCUMENT", "Path", "PlacedView", "PlacedViews", "fingerprint_of", "whole_plan", "with_choice", "with_view_at_read"]
+__all__ = [
+    "DOCUMENT",
+    "Path",
+    "PlacedView",
+    "PlacedViews",
+    "fingerprint_of",
+    "whole_plan",
+    "with_choice",
+    "with_view_at_read",
+]

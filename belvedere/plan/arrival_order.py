@@ -24,7 +24,9 @@ BY_PLACE = (Ties.FIRST, Ties.LAST, Ties.NTH, Ties.LIST)
 """Functions of a frame that depend on the positions of its rows."""
 
 
-def over_arrival(expr: Expr, names: Sequence[str], type_: pa.DataType, places: dict[Expr, Item], source: Schema) -> Expr:
+def over_arrival(
+    expr: Expr, names: Sequence[str], type_: pa.DataType, places: dict[Expr, Item], source: Schema
+) -> Expr:
     """A window function in its settled form; `places` gathers the row numbers that it needs below."""
     window = expr.copy()
     if not isinstance(window, exp.Window):
@@ -64,7 +66,9 @@ def with_ties(order: exp.Order | None, names: Sequence[str]) -> exp.Order:
     keys = [] if order is None else [k.copy() for k in order.expressions]
     descends = bool(keys) and bool(keys[-1].args.get("desc"))
     known = {k.this for k in keys}
-    ties = [exp.Ordered(this=column(n), desc=descends, nulls_first=not descends) for n in names if column(n) not in known]
+    ties = [
+        exp.Ordered(this=column(n), desc=descends, nulls_first=not descends) for n in names if column(n) not in known
+    ]
     return exp.Order(expressions=[*keys, *ties])
 
 
@@ -98,7 +102,8 @@ def with_arrival(expr: Expr, ties: Sequence[Expr], type_: pa.DataType) -> Expr:
         case Ties.NTH:
             listed = _listed(asked(_pairs(value, ties), *kept))
             return exp.Dot(
-                this=exp.Anonymous(this="try_element_at", expressions=[listed, call.args["offset"].copy()]), expression=_field()
+                this=exp.Anonymous(this="try_element_at", expressions=[listed, call.args["offset"].copy()]),
+                expression=_field(),
             )
         case Ties.LIST if isinstance(value, exp.Distinct):
             return _listed(asked(made))

@@ -37,7 +37,11 @@ def _step(clock: Expr) -> int | None:
         found = _rounded(above, node)
         if found is not None:
             return found if moved % found == 0 else None
-        if isinstance(above, exp.Add | exp.Sub) and above.this is node and (length := _length(above.expression)) is not None:
+        if (
+            isinstance(above, exp.Add | exp.Sub)
+            and above.this is node
+            and (length := _length(above.expression)) is not None
+        ):
             moved += length if isinstance(above, exp.Add) else -length
         elif not isinstance(above, exp.Paren):
             return None

@@ -52,9 +52,9 @@ def replace_columns(expr: Expr, replacement: Mapping[str, Expr] | Callable[[str]
         found = look_up(node.name) if isinstance(node, exp.Column) else None
         if found is None:
             return node
-        beside_operator = isinstance(node.parent, (exp.Binary, exp.Unary, exp.Predicate, exp.Bracket)) and not isinstance(
-            node.parent, exp.Paren
-        )
+        beside_operator = isinstance(
+            node.parent, (exp.Binary, exp.Unary, exp.Predicate, exp.Bracket)
+        ) and not isinstance(node.parent, exp.Paren)
         return _operand(found) if beside_operator else found.copy()
 
     result: Expr = expr.transform(change)

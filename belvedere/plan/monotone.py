@@ -208,7 +208,9 @@ def _cast(expr: exp.Cast) -> Monotone | None:
     if inner is not None and inner.numeric:
         return inner if kind in (exp.DataType.Type.BIGINT, exp.DataType.Type.INT) else None
     if inner is None:
-        whole_part = kind in (exp.DataType.Type.BIGINT, exp.DataType.Type.INT) and isinstance(expr.this.unnest(), exp.Div)
+        whole_part = kind in (exp.DataType.Type.BIGINT, exp.DataType.Type.INT) and isinstance(
+            expr.this.unnest(), exp.Div
+        )
         return _divided(expr.this.unnest(), int) if whole_part else None
     if kind is exp.DataType.Type.DATE:
         return _after(inner, Rise(floor_day, above=0))

@@ -129,7 +129,9 @@ def _resolved(offset: Callable[[int], int], local: int) -> int:
     """How far a local time is from UTC: where clocks were put back the earlier instant counts, as Java says."""
     before, after = offset(local - DAY), offset(local + DAY)
     return (
-        before if offset(local - before) == before or before == after else (after if offset(local - after) == after else before)
+        before
+        if offset(local - before) == before or before == after
+        else (after if offset(local - after) == after else before)
     )
 
 
@@ -234,7 +236,9 @@ def _whole_units(size: int, after_day: bool = False) -> Rising:
     """The number of whole units since 1970, rounded down."""
     return _one(
         lambda call: (
-            None if call.args.get("format") else Rise(lambda t: (floor_day(t) if after_day else t) // size, numeric=True)
+            None
+            if call.args.get("format")
+            else Rise(lambda t: (floor_day(t) if after_day else t) // size, numeric=True)
         )
     )
 

@@ -27,7 +27,12 @@ from belvedere.plan.operators.nodes import (
 )
 from belvedere.schema import Column, Schema
 
-JOIN_WORDS = {JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.FULL: "FULL JOIN"}
+JOIN_WORDS = {
+    JoinKind.INNER: "JOIN",
+    JoinKind.LEFT: "LEFT JOIN",
+    JoinKind.RIGHT: "RIGHT JOIN",
+    JoinKind.FULL: "FULL JOIN",
+}
 
 
 class SelectPrinter(ABC):

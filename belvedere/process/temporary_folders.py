@@ -83,7 +83,9 @@ def _unusable(error: BaseException) -> BelvedereError:
             hint=f"free some space on its disk, or set {setting} to a folder with more space; the store is at its last good epoch",
             detail=next((text for text in FULL_TEXTS if text in str(error)), str(error)),
         )
-    return fail("B7032", "no temporary folder is writable", hint="set TMPDIR to a folder with free space", detail=str(error))
+    return fail(
+        "B7032", "no temporary folder is writable", hint="set TMPDIR to a folder with free space", detail=str(error)
+    )
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -110,7 +112,9 @@ def _make() -> Path:
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     atexit.register(_remove, folder, os.getpid())
     with contextlib.suppress(OSError):  # a file system without locks: a folder without a mark is never deleted
-        fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)  # never closed: the lock ends with the process
+        fcntl.flock(
+            os.open(folder, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB
+        )  # never closed: the lock ends with the process
         (folder / MARK).write_text(socket.gethostname())
     return folder
 

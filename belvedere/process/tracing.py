@@ -113,7 +113,9 @@ class Traces:
         epoch = self._tracer.start_span("epoch", start_time=began, attributes=_prefixed(attributes))
         context = set_span_in_context(epoch)
         for step in self._steps:
-            span = self._tracer.start_span(step.name, context, start_time=step.began, attributes=_prefixed(step.attributes))
+            span = self._tracer.start_span(
+                step.name, context, start_time=step.began, attributes=_prefixed(step.attributes)
+            )
             span.end(step.ended or time.time_ns())
         if error is not None:
             epoch.set_status(Status(StatusCode.ERROR, str(error)))
@@ -152,7 +154,9 @@ def _collector() -> Any:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ModuleNotFoundError as error:
         hint = "pip install 'belvedere[otel]'"
-        raise fail(MISSING, f"tracing is configured, but OpenTelemetry is not installed: {error.name}", hint=hint) from None
+        raise fail(
+            MISSING, f"tracing is configured, but OpenTelemetry is not installed: {error.name}", hint=hint
+        ) from None
     named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": "belvedere"}
     provider = TracerProvider(resource=Resource.create(named))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

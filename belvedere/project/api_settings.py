@@ -26,7 +26,9 @@ class ApiReader(SectionReader):
             valid["tokens"] = self.fixed_tokens(valid, roles)
         self.known_role(valid, "anonymous_role", "api", roles)
         if valid.get("limit", 0) > valid.get("max_limit", MAX_NUMBER):
-            self.report("B9104", "`limit` is greater than `max_limit`", self.at("api", "limit"), "write a smaller `limit`")
+            self.report(
+                "B9104", "`limit` is greater than `max_limit`", self.at("api", "limit"), "write a smaller `limit`"
+            )
         return valid
 
     def jwt(self, api: Mapping[str, Any], roles: Collection[str]) -> Mapping[str, Any]:
@@ -35,7 +37,9 @@ class ApiReader(SectionReader):
         given = rules["api.jwt"].keys()
         for one, other in (("key", "jwks"), ("algorithm", "algorithms")):
             if {one, other} <= given:
-                self.report("B9104", f"[api.jwt] has `{one}` and `{other}`", self.at("api.jwt", other), "remove one of them")
+                self.report(
+                    "B9104", f"[api.jwt] has `{one}` and `{other}`", self.at("api.jwt", other), "remove one of them"
+                )
         if not given & {"key", "jwks"}:
             hint = 'write `key = "${env:BELVEDERE_JWT_KEY}"`, or `jwks` with the address of public keys'
             self.report("B9104", "[api.jwt] has no `key`", self.at("api.jwt", None), hint)

@@ -36,7 +36,9 @@ def _are_texts(value: Any) -> bool:
 RIGHTS_RULE = Requirement('a list of "read", "push", "status" and "admin"', are_rights)
 ROLE_RULES: Mapping[str, Requirement] = {
     "rights": RIGHTS_RULE,
-    "views": Requirement('a list of names of views, tables, query templates and subscriptions, such as ["Orders"]', _are_names),
+    "views": Requirement(
+        'a list of names of views, tables, query templates and subscriptions, such as ["Orders"]', _are_names
+    ),
     "pushes": Requirement('a list of names of inputs, such as ["Orders"]', _are_names),
     "hidden": Requirement('a table of lists of columns: Orders = ["price"]', _are_lists),
     "rows": Requirement("a table of conditions: Orders = \"tenant = claim('tenant')\"", _are_texts),

@@ -57,7 +57,9 @@ def seconds_of(text: str) -> float:
     """`500 ms`, `2 days` as seconds. Raises B9111 for what is no time of milliseconds to days."""
     found = _seconds(text, _UNITS)
     if found is None:
-        raise fail("B9111", f'"{text}" is not a time between epochs', hint='write [spark] trigger = "500 ms" or "2 seconds"')
+        raise fail(
+            "B9111", f'"{text}" is not a time between epochs', hint='write [spark] trigger = "500 ms" or "2 seconds"'
+        )
     return found
 
 
@@ -92,8 +94,12 @@ RUN_RULES: Mapping[str, Requirement] = {
     "state": _text('the path of a folder, or "s3://bucket/folder" without credentials', rf"{ADDRESS}|(?!\w+://).+"),
     "scratch": _text("the path of a folder that all machines mount", r"(?!\w+://).+"),
     "state_cache_mb": _whole(1, MAX_NUMBER),
-    "retain": _text('a time such as "10 minutes"', r"\s*\d+(\.\d+)?\s*(ms|s|m|h|d|(millisecond|second|minute|hour|day)s?)\s*"),
-    "ahead": _text('a time such as "1 day"', r"\s*\d+(\.\d+)?\s*(ms|s|m|h|d|(millisecond|second|minute|hour|day)s?)\s*"),
+    "retain": _text(
+        'a time such as "10 minutes"', r"\s*\d+(\.\d+)?\s*(ms|s|m|h|d|(millisecond|second|minute|hour|day)s?)\s*"
+    ),
+    "ahead": _text(
+        'a time such as "1 day"', r"\s*\d+(\.\d+)?\s*(ms|s|m|h|d|(millisecond|second|minute|hour|day)s?)\s*"
+    ),
     "standby": Requirement("true or false", lambda v: isinstance(v, bool)),
     "lease": Requirement(
         'a time of one second or more such as "30 s"', lambda v: isinstance(v, str) and (seconds_in(v) or 0) >= 1

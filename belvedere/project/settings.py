@@ -286,7 +286,9 @@ class _ProjectReader(ApiReader):
         path = self.path(table, section, connector, 'write `path = "data/..."`')
         keys = own[connector].source if connector in own else None
         form = self.format(table, section, None if keys is None else keys.formats)
-        options = self.options(table, section, None if keys is None else keys.keys, None if keys is None else keys.options)
+        options = self.options(
+            table, section, None if keys is None else keys.keys, None if keys is None else keys.options
+        )
         new = self.choice(table, "new_columns", section, NEW_COLUMNS, "ignore")
         declared = self.declared(table, section, {**TABLE_KEYS, **({} if keys is None else keys.table_keys)})
         return Source(name, connector, path, form, options, declared, new_columns=new)
@@ -330,7 +332,9 @@ class _ProjectReader(ApiReader):
             self.known(_without_dotted(options, inner), inner, f"{section}.options")
         return {k: v for k, v in table.items() if k not in OWN_FIELDS} | options
 
-    def declared(self, table: Mapping[str, Any], section: str, keys: Mapping[str, TableKey]) -> dict[str, dict[str, Any]]:
+    def declared(
+        self, table: Mapping[str, Any], section: str, keys: Mapping[str, TableKey]
+    ) -> dict[str, dict[str, Any]]:
         found = self.tables(table, "tables")
         for name, declared in found.items():
             self.known(declared, tuple(keys), f"{section}.tables.{name}")
@@ -349,7 +353,9 @@ class _ProjectReader(ApiReader):
         path = self.path(table, section, connector, 'write `path = "out/..."`')
         keys = own[connector].sink if connector in own else None
         form = self.format(table, section, None if keys is None else keys.formats)
-        return Sink(name, connector, path, form or "json", self.options(table, section, None if keys is None else keys.keys))
+        return Sink(
+            name, connector, path, form or "json", self.options(table, section, None if keys is None else keys.keys)
+        )
 
 
 def _without_dotted(table: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:

@@ -50,7 +50,9 @@ def predicate_over(node: Node, requested: RowPredicate) -> RowPredicate:
 def group_text(node: Aggregate, members: Iterable[str] | None = None) -> str:
     """Return the GROUP BY columns of an aggregate; with `members` those of one of its grouping sets."""
     chosen = [k for k in node.keys if members is None or k.name in members]
-    return ", ".join(k.name.rpartition(".")[2] if isinstance(k.expr, exp.Column) else expression_text(k.expr) for k in chosen)
+    return ", ".join(
+        k.name.rpartition(".")[2] if isinstance(k.expr, exp.Column) else expression_text(k.expr) for k in chosen
+    )
 
 
 def shown(node: Node, read: FoundRows) -> FoundRows:

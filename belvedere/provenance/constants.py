@@ -130,4 +130,6 @@ def _bare(expr: Expr) -> Expr:
 def _is_of(value: Expr, type_: exp.DataType) -> bool:
     if not isinstance(value, exp.Literal):
         return False
-    return type_.is_type(*exp.DataType.TEXT_TYPES) if value.is_string else value.is_int and type_.is_type("int", "bigint")
+    return (
+        type_.is_type(*exp.DataType.TEXT_TYPES) if value.is_string else value.is_int and type_.is_type("int", "bigint")
+    )

@@ -30,8 +30,12 @@ def document(catalog: Catalog, answer: Why, show: Show) -> dict[str, Any]:
         "row": _row(show(answer.view, answer.row)),
     }
     parts = {"reads": answer.reads, "dropped": answer.dropped, "late": answer.late, "inputs": answer.inputs}
-    found |= {"epoch": answer.epoch} | {n: [read_document(catalog, r, show) for r in reads] for n, reads in parts.items()}
-    return found if answer.since is None else found | {"since": since_document(catalog, answer.view, answer.since, show)}
+    found |= {"epoch": answer.epoch} | {
+        n: [read_document(catalog, r, show) for r in reads] for n, reads in parts.items()
+    }
+    return (
+        found if answer.since is None else found | {"since": since_document(catalog, answer.view, answer.since, show)}
+    )
 
 
 def since_document(catalog: Catalog, view: str, found: Since, show: Show) -> dict[str, Any]:

@@ -76,7 +76,9 @@ def since_text(found: Since) -> str:
         return f"last arrival: {found.changed}"
     if found.appeared == found.changed:
         return f"there since {found.appeared}"
-    return f"last changed in {found.changed}" + (f"; there since {found.appeared}" if found.appeared is not None else "")
+    return f"last changed in {found.changed}" + (
+        f"; there since {found.appeared}" if found.appeared is not None else ""
+    )
 
 
 @dataclass(frozen=True)

@@ -69,10 +69,14 @@ class Question:
     """Whether to also return the input row that arrived last."""
 
 
-def answered(query_runner: QueryRunner, questions: Sequence[Question], size: int) -> tuple[EpochRow | None, list[FoundRows]]:
+def answered(
+    query_runner: QueryRunner, questions: Sequence[Question], size: int
+) -> tuple[EpochRow | None, list[FoundRows]]:
     """Count and sample the rows of each question, all of one epoch, which is given too."""
     parts = [_plans(q, size) for q in questions]
-    plans = list(dict.fromkeys(p for part in parts for p in part))  # the rows that a view read may be those of the inputs, too
+    plans = list(
+        dict.fromkeys(p for part in parts for p in part)
+    )  # the rows that a view read may be those of the inputs, too
     asked = query_runner.ask(plans)
     answers = dict(zip(plans, asked.rows, strict=True))
     return asked.epoch, [_read(q.read, [answers[p] for p in part]) for q, part in zip(questions, parts, strict=True)]

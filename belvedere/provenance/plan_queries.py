@@ -105,7 +105,9 @@ class QueryRunner:
         code = "B8020" if id_ in self.held else "B8110"
         name = self.catalog.name_of(id_) if self.catalog.find(id_) else id_
         hint = f"serve `{name}`: give it a name without the leading underscore"
-        message = f"the rows of `{name}` are not in the database" if id_ in self.held else why_not_stored(self.catalog, id_)
+        message = (
+            f"the rows of `{name}` are not in the database" if id_ in self.held else why_not_stored(self.catalog, id_)
+        )
         return fail(code, message, hint=hint).diagnostics[0]
 
     def _is_for_spark(self, why: Diagnostic) -> bool:

@@ -49,14 +49,18 @@ class RowPredicate:
     def over(self, mapping: Mapping[str, Expr]) -> RowPredicate:
         """The same over the columns of which these expressions make the relation's."""
         tests = tuple(replace_columns(t, mapping) for t in self.tests)
-        return RowPredicate(tests, tuple(replace(m, condition=replace_columns(m.condition, mapping)) for m in self.matches))
+        return RowPredicate(
+            tests, tuple(replace(m, condition=replace_columns(m.condition, mapping)) for m in self.matches)
+        )
 
     def split(self, names: Collection[str]) -> tuple[RowPredicate, RowPredicate]:
         """Split the predicate into the part that reads only these columns, and the rest."""
         known = frozenset(names)
         tests = [t for t in self.tests if columns_of(t) <= known]
         matches = [m for m in self.matches if m.reads <= known]
-        left = RowPredicate(tuple(t for t in self.tests if t not in tests), tuple(m for m in self.matches if m not in matches))
+        left = RowPredicate(
+            tuple(t for t in self.tests if t not in tests), tuple(m for m in self.matches if m not in matches)
+        )
         return RowPredicate(tuple(tests), tuple(matches)), left
 
 

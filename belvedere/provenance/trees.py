@@ -97,7 +97,9 @@ def add_read(catalog: Catalog, tree: Tree, read: FoundRows, name: str) -> None:
     """Rows of a relation below a tree."""
     words = f", {read.words}" if read.words else ""
     title = f"{name}{relation_name(catalog, read.relation)}"
-    branch = tree.add(f"{title}{words}: {read.untold}" if read.untold else f"{title}: {counted(read.count, 'row')}{words}")
+    branch = tree.add(
+        f"{title}{words}: {read.untold}" if read.untold else f"{title}: {counted(read.count, 'row')}{words}"
+    )
     followed = dict(enumerate(read.below))
     for number, row in enumerate(rows_of(read, partial(visible, catalog))):
         if number in followed and followed[number].sql:

@@ -66,7 +66,9 @@ class FrameWindows:
         ways = [ascending] * len(columns) if isinstance(ascending, bool) else list(ascending)
         if len(ways) != len(columns):
             raise fail(
-                "B9122", f"order_by has {len(columns)} columns and {len(ways)} values of ascending", hint="give one for each"
+                "B9122",
+                f"order_by has {len(columns)} columns and {len(ways)} values of ascending",
+                hint="give one for each",
             )
         texts = (_text(c) + ("" if way else " DESC") for c, way in zip(columns, ways, strict=True))
         return replace(self, order=tuple(texts))
@@ -100,7 +102,9 @@ class FrameWindows:
         return replace(self, unbounded=self.unbounded | {"end"})
 
     def _with(self, boundary: str, condition: str | Column) -> FrameWindows:
-        return replace(self, conditions={**self.conditions, boundary: _text(condition)}, unbounded=self.unbounded - {boundary})
+        return replace(
+            self, conditions={**self.conditions, boundary: _text(condition)}, unbounded=self.unbounded - {boundary}
+        )
 
     def agg(self, *results: str | Column) -> DataFrame:
         """A row for each window: the columns of `partition_by`, then the results.
@@ -221,7 +225,9 @@ def _roots(text: str) -> list[tuple[int, int]]:
     """Return the positions of column and row names, without the fields that follow."""
     expr = parse_selected(text).expr
     if expr is None or expr.find(QueryExpression):
-        raise fail("B9122", f"a query inside {text!r}", hint="write the whole query with belvedere.sql(spark, text, ...)")
+        raise fail(
+            "B9122", f"a query inside {text!r}", hint="write the whole query with belvedere.sql(spark, text, ...)"
+        )
     return [(c.this.meta["start"], c.this.meta["end"] + 1) for c in expr.find_all(exp.Column)]
 
 
@@ -260,7 +266,9 @@ def _text(part: str | Column) -> str:
         return part
     node = getattr(getattr(part, "_jc", None), "node", None)
     if node is None:
-        raise fail("B9122", "Columns need a DataFrame of this process (no Spark Connect)", hint="write the condition as text")
+        raise fail(
+            "B9122", "Columns need a DataFrame of this process (no Spark Connect)", hint="write the condition as text"
+        )
     return _node_text(node())
 
 
@@ -283,7 +291,9 @@ def _node_text(node: Any) -> str:
     if kind == "UnresolvedStar":
         return "*"
     raise fail(
-        "B9122", f"the Column {node.sql()} is not supported here", hint="write it as text, or compute it as a column first"
+        "B9122",
+        f"the Column {node.sql()} is not supported here",
+        hint="write it as text, or compute it as a column first",
     )
 
 

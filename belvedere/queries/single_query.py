@@ -46,7 +46,9 @@ def sql(spark: SparkSession, text: str, **tables: Any) -> DataFrame:
     rows = {name: frame.toArrow() for name, frame in tables.items()}
     columns = {name: [Column(f.name, f.type) for f in table.schema] for name, table in rows.items()}
     catalog, template = compile_query(text, columns)
-    answer = answer_template(spark, catalog, template, {i: rows[t.name] for i, t in catalog.inputs.items() if t.name in rows})
+    answer = answer_template(
+        spark, catalog, template, {i: rows[t.name] for i, t in catalog.inputs.items() if t.name in rows}
+    )
     return into_spark(spark, answer)
 
 
@@ -92,7 +94,11 @@ def compile_over(
     catalog, template = compile_query(sql, columns, "".join(_in_order(t) for t in named.values() if t.order), project)
     views = {i: v.plan for i, v in catalog.views.items()}
     used = {n.relation for n in inline(template.plan, views.get).walk() if isinstance(n, Scan)}
-    return catalog, template, {i: tuple(c.name for c in columns[t.name]) for i, t in catalog.inputs.items() if i in used}
+    return (
+        catalog,
+        template,
+        {i: tuple(c.name for c in columns[t.name]) for i, t in catalog.inputs.items() if i in used},
+    )
 
 
 def _readable(table: StoredTable) -> list[Column]:

@@ -120,13 +120,17 @@ def compile_read(sql: str, known: Vocabulary) -> tuple[Catalog, QueryTemplate]:
     else:
         script = parse_script(sql, QUERY_FILE)
         if any(not isinstance(s, DefineTemplate) or s.path is not None for s in script.statements):
-            raise fail("B9120", "a definition is not a query", hint="write definitions in a script, and name it by --script")
+            raise fail(
+                "B9120", "a definition is not a query", hint="write definitions in a script, and name it by --script"
+            )
         lowering = lower_statements(script, None, None, (), {}, known.definitions.copy())
         found += script.diagnostics
     errors = [d for d in (*found, *lowering.diagnostics) if d.severity is Severity.ERROR]
     if errors:
         raise BelvedereError(errors)
-    template = one_template(list(lowering.templates.values()), 'write one "SELECT ... FROM name" over relations of the store')
+    template = one_template(
+        list(lowering.templates.values()), 'write one "SELECT ... FROM name" over relations of the store'
+    )
     catalog = finish(lowering)
     return catalog, catalog.templates[template.name]
 
@@ -161,7 +165,9 @@ def answer_query(
         if found.code not in BEYOND:
             raise
         last, rows, why = *answer_in_spark(plan, catalog, reader, tables, spark(found.message)), found.message
-    return StoreAnswer((rows.sort_by(PLACE) if is_ordered else rows).select(shown), why, _quarantined_in(plan, tables, last))
+    return StoreAnswer(
+        (rows.sort_by(PLACE) if is_ordered else rows).select(shown), why, _quarantined_in(plan, tables, last)
+    )
 
 
 def with_place(plan: Node) -> tuple[Node, bool]:
@@ -183,7 +189,9 @@ def answer_in_store(plan: Node, reader: Reader) -> tuple[EpochRow | None, pa.Tab
     try:
         last, (rows,) = reader.rows_together([StoredTable("", Schema(plan.schema.columns), query=query)])
     except pa.ArrowInvalid as error:
-        raise fail("B7088", "a value of the database does not have the type of its column", detail=str(error)) from error
+        raise fail(
+            "B7088", "a value of the database does not have the type of its column", detail=str(error)
+        ) from error
     return last, rows
 
 
@@ -214,9 +222,13 @@ def _check_stored(plan: Node, tables: Mapping[str, StoredTable]) -> None:
         table = tables.get(node.relation)
         if table is None:
             name = name_in_script(node.relation)
-            raise fail("B8021", f"the query reads `{name}`, which is not stored", hint="query a public view, which is stored")
+            raise fail(
+                "B8021", f"the query reads `{name}`, which is not stored", hint="query a public view, which is stored"
+            )
         stored = {c.name: c.type for c in _keyed(table).columns}
         other = next((c.name for c in node.schema if stored.get(c.name) != c.type), None)
         if other is not None:
             message = f"the store has another `{table.name}` than the script: column `{other}` differs"
-            raise fail("B9125", message, hint="bring the store up to date by `belvedere run`, or query without the script")
+            raise fail(
+                "B9125", message, hint="bring the store up to date by `belvedere run`, or query without the script"
+            )

@@ -62,12 +62,16 @@ def _without_distinct(node: Aggregate, counts: dict[str, tuple[str, Expr | None]
     counted = _counted(node, keys, counts, taken)
     if not others:
         return in_order_of(node, counted)
-    same = [exp.NullSafeEQ(this=column(a.name), expression=column(b.name)) for a, b in zip(node.keys, keys, strict=True)]
+    same = [
+        exp.NullSafeEQ(this=column(a.name), expression=column(b.name)) for a, b in zip(node.keys, keys, strict=True)
+    ]
     beside = Aggregate(node.input, node.keys, others)
     return in_order_of(node, Join(beside, counted, JoinKind.INNER, conjunction(same) if same else None))
 
 
-def _counted(node: Aggregate, keys: tuple[Item, ...], counts: dict[str, tuple[str, Expr | None]], taken: set[str]) -> Aggregate:
+def _counted(
+    node: Aggregate, keys: tuple[Item, ...], counts: dict[str, tuple[str, Expr | None]], taken: set[str]
+) -> Aggregate:
     """The groups with their distinct counts: of the rows of an aggregate by the group and the values."""
     values = tuple(dict.fromkeys(value for value, _ in counts.values()))
     conditions = tuple(dict.fromkeys(condition for _, condition in counts.values() if condition is not None))
@@ -76,7 +80,9 @@ def _counted(node: Aggregate, keys: tuple[Item, ...], counts: dict[str, tuple[st
         rows, keys, tests = _computed(rows, keys, conditions, taken)
         rows, number = once_for_each(rows, range(len(values)), "_number", taken)
     own = {value: fresh_name(f"_of_{n}", taken) for n, value in enumerate(values)}
-    by = [Item(own[v], _where(number, n, column(v)), node.input.schema[v].type, hidden=True) for n, v in enumerate(values)]
+    by = [
+        Item(own[v], _where(number, n, column(v)), node.input.schema[v].type, hidden=True) for n, v in enumerate(values)
+    ]
     if number is not None:
         by.append(item_of(number))
     flags = {c: fresh_name(f"_if_{n}", taken) for n, c in enumerate(conditions)}
@@ -117,7 +123,9 @@ def _where(number: Column | None, place: int, value: Expr) -> Expr:
     """A value in the rows that count for it, else NULL."""
     if number is None:
         return value
-    return exp.Case(ifs=[exp.If(this=exp.EQ(this=column(number.name), expression=exp.Literal.number(place)), true=value)])
+    return exp.Case(
+        ifs=[exp.If(this=exp.EQ(this=column(number.name), expression=exp.Literal.number(place)), true=value)]
+    )
 
 
 def _count(condition: Expr) -> Expr:

@@ -163,6 +163,8 @@ def _old_rows(old: pa.Table, type_: pa.DataType) -> pa.Array:
         fields = [combined(old[f.name]).cast(f.type) for f in type_]
         return pa.StructArray.from_arrays(fields, fields=list(type_))
     names = [n for n in old.schema.names if not n.startswith("_")]
-    batches = old.select(names).to_batches(max_chunksize=TEXT_ROWS)  # rows as Python values take some ten times the memory
+    batches = old.select(names).to_batches(
+        max_chunksize=TEXT_ROWS
+    )  # rows as Python values take some ten times the memory
     texts = [pa.array([json.dumps(row, default=str) for row in _shown(b)], pa.string()) for b in batches]
     return pa.concat_arrays(texts) if texts else pa.array([], pa.string())

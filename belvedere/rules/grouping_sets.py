@@ -34,7 +34,9 @@ def as_one_aggregate(node: Aggregate) -> Node:
     sets = node.grouping_sets or ()
     taken = set(node.input.schema.names)
     each, number = once_for_each(node.input, [grouping_number(node, s) for s in sets], "_set", taken)
-    keys = tuple(replace(k, name=fresh_name(f"_set_{n}", taken), hidden=True, nullable=True) for n, k in enumerate(node.keys))
+    keys = tuple(
+        replace(k, name=fresh_name(f"_set_{n}", taken), hidden=True, nullable=True) for n, k in enumerate(node.keys)
+    )
     shown = tuple(replace(k, expr=_where_it_counts(node, key, number)) for k, key in zip(keys, node.keys, strict=True))
     rows = Project(each, (*(item_of(c) for c in each.schema), *shown))
     by = tuple(replace(k, expr=column(own.name), nullable=True) for k, own in zip(node.keys, keys, strict=True))
@@ -61,7 +63,9 @@ def once_for_each(rows: Node, numbers: Sequence[int], name: str, taken: set[str]
 
 def in_order_of(node: Aggregate, plain: Node) -> Project:
     """The columns of an aggregate, from a plan that has them."""
-    return Project(plain, tuple(replace(item_of(plain.schema[c.name]), hidden=c.hidden, doc=c.doc) for c in node.schema))
+    return Project(
+        plain, tuple(replace(item_of(plain.schema[c.name]), hidden=c.hidden, doc=c.doc) for c in node.schema)
+    )
 
 
 def _set_item(node: Aggregate, expr: Expr) -> Item:

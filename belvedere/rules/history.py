@@ -20,7 +20,18 @@ from belvedere.engine.stage import Stage
 from belvedere.engine.work import Work
 from belvedere.plan.operators.nodes import Scan
 from belvedere.rules.builder import Builder, StageOwner
-from belvedere.schema import HISTORY, KEY, SINCE_EPOCH, SINCE_TIME, TIMESTAMP, UNTIL_EPOCH, UNTIL_TIME, WEIGHT, Column, Schema
+from belvedere.schema import (
+    HISTORY,
+    KEY,
+    SINCE_EPOCH,
+    SINCE_TIME,
+    TIMESTAMP,
+    UNTIL_EPOCH,
+    UNTIL_TIME,
+    WEIGHT,
+    Column,
+    Schema,
+)
 from belvedere.store.stage_memory import HistoryMemory
 from belvedere.values.instants import microseconds
 
@@ -110,6 +121,10 @@ def _forget(name: str, retention: int, work: Work) -> None:
     if not ends:
         return
     work.storage.delete_range(name, UNTIL_TIME, last)
-    memory, newest, newest_at = work.recall(HistoryMemory), max(e for e, _ in ends), microseconds(max(t for _, t in ends))
+    memory, newest, newest_at = (
+        work.recall(HistoryMemory),
+        max(e for e, _ in ends),
+        microseconds(max(t for _, t in ends)),
+    )
     memory.began = max(memory.began or newest, newest)
     memory.began_at = newest_at if memory.began_at is None else max(memory.began_at, newest_at)

@@ -38,7 +38,11 @@ class LinearStage(Stage):
         """Where no two rows that differ become rows that do not: every column is shown as it is."""
         found = _columns(self.plan) if len(self.slots) == 1 else None
         source = relations[self.slots[0].relation] if self.slots else None
-        return found is not None and source is not None and found[1].issuperset(set(source.schema.names) - set(source.internal))
+        return (
+            found is not None
+            and source is not None
+            and found[1].issuperset(set(source.schema.names) - set(source.internal))
+        )
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
         return {"changes": texts.changes(self.plan)}
@@ -86,7 +90,11 @@ class ConstantStage(Stage):
 
 
 def _applies(site: Site) -> Maintain | None:
-    plain = isinstance(site.top, Scan) or is_linear(site.top) or (isinstance(site.top, Values) and not needs_clock(site.top))
+    plain = (
+        isinstance(site.top, Scan)
+        or is_linear(site.top)
+        or (isinstance(site.top, Values) and not needs_clock(site.top))
+    )
     return partial(_maintain, site) if plain else None
 
 
@@ -95,7 +103,9 @@ def _maintain(site: Site) -> Relation:
     if any(isinstance(n, Scan) or not is_linear(n) for n in plan.walk() if n.inputs or isinstance(n, Scan)):
         plan = builder.with_relations(plan, site.part.owner)
     plan, slots = builder.delta_slots(plan)
-    type_, reason = (LinearStage, "each changed row by itself") if slots else (ConstantStage, "does not depend on any input")
+    type_, reason = (
+        (LinearStage, "each changed row by itself") if slots else (ConstantStage, "does not depend on any input")
+    )
     return builder.emit(site.stage(type_, plan, slots, reason), site.part, append_only=builder.only_grow(slots))
 
 

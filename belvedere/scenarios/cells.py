@@ -112,7 +112,8 @@ def write_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str
     """Cells as aligned lines under a header."""
     widths = [max(len(name), *(len(row[n]) for row in rows)) if rows else len(name) for n, name in enumerate(names)]
     return [
-        f" {BAR} ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in [names, *rows]
+        f" {BAR} ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [names, *rows]
     ]
 
 
@@ -141,7 +142,11 @@ def same_value(left: Any, right: Any) -> bool:
 
 
 def same_rows(
-    expected: Sequence[Mapping[str, Any]], actual: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, ordered: bool
+    expected: Sequence[Mapping[str, Any]],
+    actual: Sequence[Mapping[str, Any]],
+    columns: Sequence[Column],
+    *,
+    ordered: bool,
 ) -> bool:
     """Whether the rows are the same, each as often; in the same order if `ordered`."""
     if len(expected) != len(actual):
@@ -165,6 +170,10 @@ def same_row(expected: Mapping[str, Any], actual: Mapping[str, Any], columns: Se
 def by_value(row: Sequence[Any]) -> tuple[Any, ...]:
     """A key that sorts rows of values of one type each; NULL first."""
     return tuple(
-        (0, "") if v is None else (1, v) if isinstance(v, int | float | Decimal | datetime | date) else (2, write_cell(v))
+        (0, "")
+        if v is None
+        else (1, v)
+        if isinstance(v, int | float | Decimal | datetime | date)
+        else (2, write_cell(v))
         for v in row
     )

@@ -18,7 +18,12 @@ TABLES = ("rows", "changes", "events")
 def marked(expected: Sequence[str], actual: Sequence[str], *, ordered: bool) -> list[str] | None:
     """The lines; None where the two have other columns, or one of them is no table."""
     requested, found = _cells(expected), _cells(actual)
-    if not requested or not found or requested[0] != found[0] or any(len(r) != len(found[0]) for r in (*requested, *found)):
+    if (
+        not requested
+        or not found
+        or requested[0] != found[0]
+        or any(len(r) != len(found[0]) for r in (*requested, *found))
+    ):
         return None
     widths = [max(map(len, column)) for column in zip(*requested, *found, strict=True)]
     lines = ["  " + _line(found[0], widths)]
@@ -35,7 +40,9 @@ def marked(expected: Sequence[str], actual: Sequence[str], *, ordered: bool) -> 
 
 
 def _cells(lines: Sequence[str]) -> list[Row]:
-    return [tuple(cell.strip() for cell in line.split(BAR)) for line in lines if line.strip() and not line.startswith("#")]
+    return [
+        tuple(cell.strip() for cell in line.split(BAR)) for line in lines if line.strip() and not line.startswith("#")
+    ]
 
 
 def _line(row: Row, widths: Sequence[int]) -> str:
@@ -54,7 +61,9 @@ def _paired(requested: Sequence[Row], found: Sequence[Row], *, ordered: bool) ->
     """Each row with the one that it stands for: the same, else the most like it; in order, the one at its place."""
     if ordered:
         length = max(len(requested), len(found))
-        return [(requested[n] if n < len(requested) else None, found[n] if n < len(found) else None) for n in range(length)]
+        return [
+            (requested[n] if n < len(requested) else None, found[n] if n < len(found) else None) for n in range(length)
+        ]
     left = list(requested)
     pairs: dict[int, Row] = {}
     for least in range(len(found[0]) if found else 0, 0, -1):

@@ -46,7 +46,9 @@ def text_of(lines: Sequence[str], step: Step) -> Observation:
     return Observation(lines, requested == [line.rstrip() for line in lines if line.strip()])
 
 
-def _table(world: World, step: Step, rows: list[dict[str, Any]], *, ordered: bool, signs: Sequence[str] = ()) -> Observation:
+def _table(
+    world: World, step: Step, rows: list[dict[str, Any]], *, ordered: bool, signs: Sequence[str] = ()
+) -> Observation:
     """Rows as a table of the columns that the expectation names, or of all."""
     catalog = world.workbench.catalog
     named, expected = read_rows(step.section.body)
@@ -73,7 +75,9 @@ def _columns(catalog: Catalog, name: str, named: list[str]) -> list[Column]:
     known_names = {c.name.casefold(): c for c in columns}
     if unknown := [n for n in named if n.casefold() not in known_names]:
         raise fail(
-            "B2002", f'"{name}" has no column "{unknown[0]}"', hint=f"its columns are {', '.join(c.name for c in columns)}"
+            "B2002",
+            f'"{name}" has no column "{unknown[0]}"',
+            hint=f"its columns are {', '.join(c.name for c in columns)}",
         )
     return [known_names[n.casefold()] for n in named] or columns
 
@@ -135,7 +139,9 @@ def _diagnostics(world: World, step: Step) -> Observation:
 
 def _exported(world: World, step: Step) -> Observation:
     sink, target = step.arguments["sink"], step.arguments["target"]
-    files: list[Path] = sorted((world.sinks / sink / target).glob("*")) if (world.sinks / sink / target).is_dir() else []
+    files: list[Path] = (
+        sorted((world.sinks / sink / target).glob("*")) if (world.sinks / sink / target).is_dir() else []
+    )
     lines = [line for file in files for line in (file.name, *(f"  {row}" for row in _delivered(file)))]
     lines += [line for line in world.console.splitlines() if line.startswith(f"{target} ")]
     return text_of(lines, step)
@@ -152,7 +158,9 @@ def _delivered(file: Path) -> list[str]:
 def _explain(world: World, step: Step) -> Observation:
     catalog = _compiled(world)
     _columns(catalog, step.arguments["relation"], [])
-    found = [e for e in explain(catalog, maintain(catalog)) if e.name.casefold() == step.arguments["relation"].casefold()]
+    found = [
+        e for e in explain(catalog, maintain(catalog)) if e.name.casefold() == step.arguments["relation"].casefold()
+    ]
     return text_of([line for e in found for line in explanation_text(e).split("\n")], step)
 
 
@@ -171,7 +179,9 @@ def _view(world: World, step: Step) -> tuple[Catalog, str]:
     id_ = catalog.find(step.arguments["relation"])
     if id_ is None or id_ not in catalog.views:
         raise fail(
-            "B2001", f'the script defines no view "{step.arguments["relation"]}"', hint=f"it defines {', '.join(catalog.views)}"
+            "B2001",
+            f'the script defines no view "{step.arguments["relation"]}"',
+            hint=f"it defines {', '.join(catalog.views)}",
         )
     return catalog, id_
 

@@ -28,7 +28,10 @@ FORMS: dict[str, tuple[str, str]] = {
         RELATION + " " + TIME + r"(?: column (?P<column>\S+))?" + PRODUCER + r"(?P<strict> strict)?",
         "bound TABLE 2020-01-01 00:00:00 [column NAME] [producer NAME] [strict]",
     ),
-    "open": (RELATION + r" producer (?P<producer>\S+)(?: bound " + TIME + r")?", "open TABLE producer NAME [bound TIME]"),
+    "open": (
+        RELATION + r" producer (?P<producer>\S+)(?: bound " + TIME + r")?",
+        "open TABLE producer NAME [bound TIME]",
+    ),
     "close": (RELATION + r" producer (?P<producer>\S+)", "close TABLE producer NAME"),
     "clock": (TIME, "clock 2020-01-01 00:00:00"),
     "step": (r"(?P<times>\d{1,3})?", "step, or step 3 for three of them"),
@@ -50,7 +53,10 @@ FORMS: dict[str, tuple[str, str]] = {
 EXPECTATIONS = {"diagnostics", "error", "rows", "changes", "events", "answer", "exported", "explain", "plan", "sql"}
 WITH_ROWS = {"insert", "delete", "rows", "changes", "events"}
 WITH_BODY = {"file", "insert", "delete", "graphql"} | EXPECTATIONS
-ABOUT_THE_LAST = {"answer": {"graphql"}, "error": {"insert", "delete", "bound", "open", "close", "clock", "step", "restart"}}
+ABOUT_THE_LAST = {
+    "answer": {"graphql"},
+    "error": {"insert", "delete", "bound", "open", "close", "clock", "step", "restart"},
+}
 SCRIPT = re.compile(r"script:\s*(\S.*?)\s*$")
 
 
@@ -90,7 +96,9 @@ def read_scenarios(text: str, file: str) -> tuple[list[Scenario], list[Diagnosti
     cases = read_outline(text)
     if not cases:
         reader.found.append(
-            Diagnostic("B9401", "the file has no scenario", span=Span(file, 0, 0), hint=f"a scenario begins with `{CASE}title`")
+            Diagnostic(
+                "B9401", "the file has no scenario", span=Span(file, 0, 0), hint=f"a scenario begins with `{CASE}title`"
+            )
         )
     return [reader.scenario(case) for case in cases], reader.found
 
@@ -103,7 +111,9 @@ class _CaseReader:
 
     def wrong(self, code: str, line: int, message: str, hint: str | None = None) -> None:
         start = sum(len(text) + 1 for text in self.lines[: line - 1])
-        self.found.append(Diagnostic(code, message, span=Span(self.file, start, start + len(self.lines[line - 1])), hint=hint))
+        self.found.append(
+            Diagnostic(code, message, span=Span(self.file, start, start + len(self.lines[line - 1])), hint=hint)
+        )
 
     def scenario(self, case: Case) -> Scenario:
         paths = [found.group(1) for line in case.prose if (found := SCRIPT.match(line))]
@@ -142,7 +152,9 @@ class _CaseReader:
     def check_body(self, step: Step) -> None:
         section = step.section
         if step.kind not in WITH_BODY and section.text.strip():
-            line = next(n for n, text in enumerate(section.body, section.line + 1) if text.strip() and not text.startswith("#"))
+            line = next(
+                n for n, text in enumerate(section.body, section.line + 1) if text.strip() and not text.startswith("#")
+            )
             self.wrong("B9406", line, f'"{step.kind}" takes no lines', "a comment begins with `#`")
         if step.kind in ("insert", "delete", "graphql") and not section.text.strip():
             self.wrong("B9406", section.line, f'"{step.kind}" has no lines', "write its lines below it")

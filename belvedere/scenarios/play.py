@@ -87,7 +87,9 @@ def _run(scenario: Scenario, file: Path, spark: Callable[[], Any], folder: Path,
         outcome.trouble.append(render(compiled.diagnostics, world.texts))
         return
     doing = [s for s in scenario.steps if not s.expects and s.kind != "file"]
-    with _bench(world, project, spark if doing or expected & {"rows", "changes", "events"} else None, _first_clock(scenario)):
+    with _bench(
+        world, project, spark if doing or expected & {"rows", "changes", "events"} else None, _first_clock(scenario)
+    ):
         for step in scenario.steps:
             if not _take(step, scenario, world, outcome):
                 return
@@ -120,7 +122,9 @@ def _script(scenario: Scenario, file: Path) -> tuple[str, str]:
     try:
         return scenario.path, path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise fail("B9408", f"the script {path} cannot be read: {error}", hint="paths are relative to the test") from error
+        raise fail(
+            "B9408", f"the script {path} cannot be read: {error}", hint="paths are relative to the test"
+        ) from error
 
 
 def _inside(project: ProjectSettings, folder: Path) -> ProjectSettings:

@@ -87,7 +87,8 @@ def _fold(log: pa.Table, table: Input) -> list[int]:
     """The indexes of the rows that are there in the end."""
     names = list(table.primary_key) or [c.name for c in table.schema if not c.hidden]
     keys = [
-        repr([0.0 if v == 0.0 and isinstance(v, float) else v for v in row.values()]) for row in log.select(names).to_pylist()
+        repr([0.0 if v == 0.0 and isinstance(v, float) else v for v in row.values()])
+        for row in log.select(names).to_pylist()
     ]
     live: dict[str, list[int]] = {}
     for index, (key, weight) in enumerate(zip(keys, log[WEIGHT].to_pylist(), strict=True)):

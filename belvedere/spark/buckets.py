@@ -52,7 +52,11 @@ def spreading_of(spark: SparkSession, rows: int) -> Spreading:
 
 
 def run_buckets(
-    spark: SparkSession, sent: Sequence[Sent], task: BucketTask, schema: pa.Schema, frame_of: Callable[[Rows], DataFrame]
+    spark: SparkSession,
+    sent: Sequence[Sent],
+    task: BucketTask,
+    schema: pa.Schema,
+    frame_of: Callable[[Rows], DataFrame],
 ) -> pa.Table:
     """Run a function over what is sent to each bucket; its answers."""
     count = task.buckets

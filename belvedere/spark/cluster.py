@@ -69,7 +69,9 @@ def cluster_settings(master: str, settings: Mapping[str, str]) -> dict[str, str]
         found["spark.driver.bindAddress"] = host = LOOPBACK
     if host is not None:
         found["spark.driver.host"] = host
-    os.environ["PYSPARK_PYTHON"] = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    os.environ["PYSPARK_PYTHON"] = (
+        settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    )
     return found
 
 
@@ -91,7 +93,9 @@ def not_started(master: str, error: Exception) -> BelvedereError:
     """The diagnostic B7035 for a session that does not start."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     hint = "check that its Spark has this version (4.3), that it accepts this application, and that it reaches this machine"
-    return fail("B7035", f"no session could be started on the Spark master {master}", detail=lines[-1].strip(), hint=hint)
+    return fail(
+        "B7035", f"no session could be started on the Spark master {master}", detail=lines[-1].strip(), hint=hint
+    )
 
 
 def has_ended(spark: SparkSession) -> bool:
@@ -116,7 +120,9 @@ def join_cluster(
     tasks = max(1, 2 * context.defaultParallelism)
     try:
         found = (
-            context.parallelize(range(tasks), tasks).mapPartitions(_look(str(probe), MODULES, sys.version_info[:2])).collect()
+            context.parallelize(range(tasks), tasks)
+            .mapPartitions(_look(str(probe), MODULES, sys.version_info[:2]))
+            .collect()
         )
     except (PySparkException, Py4JJavaError) as error:
         raise _no_python(context.pythonExec, str(error)) from error
@@ -136,7 +142,9 @@ def _packed() -> Path:
     path = temporary_folder("package-") / "belvedere.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
         for file in sorted(root.rglob("*")):
-            if file.suffix == ".py" or (file.is_dir() and file.name != "__pycache__"):  # a package may be a folder alone
+            if file.suffix == ".py" or (
+                file.is_dir() and file.name != "__pycache__"
+            ):  # a package may be a folder alone
                 packed.write(file, Path("belvedere") / file.relative_to(root))
     return path
 
@@ -172,7 +180,9 @@ def _look(probe: str, modules: tuple[str, ...], version: tuple[int, ...]) -> Cal
         import socket
         import sys
 
-        lacks = None if sys.version_info[:2] == version else f"its version is {sys.version_info[:2]}, here it is {version}"
+        lacks = (
+            None if sys.version_info[:2] == version else f"its version is {sys.version_info[:2]}, here it is {version}"
+        )
         for name in modules:
             try:
                 importlib.import_module(name)
@@ -193,7 +203,9 @@ def _judge(found: Iterable[Found], folder: Path, python: str) -> None:
 
 
 def _no_python(python: str, text: str) -> BelvedereError:
-    reasons = [line.strip() for line in text.splitlines() if re.search(r"PYTHON_VERSION|Cannot run program|Error:", line)]
+    reasons = [
+        line.strip() for line in text.splitlines() if re.search(r"PYTHON_VERSION|Cannot run program|Error:", line)
+    ]
     needed = ", ".join(MODULES[:-1])
     return fail(
         "B7034",

@@ -106,7 +106,9 @@ class SparkCompute:
 
     def _put_standing(self, view: str, rows: Rows) -> bool:
         if self._standing is not None and rows.frame is not None and rows.text and not rows.is_collected:
-            return self._standing.put_query(view, unpacked(rows.frame, rows.schema), rows.text, self._views_in(rows.text))
+            return self._standing.put_query(
+                view, unpacked(rows.frame, rows.schema), rows.text, self._views_in(rows.text)
+            )
         few = rows.is_collected and rows.num_rows <= self.small
         return self._standing is not None and self._standing.put(view, rows.table if few else None)
 
@@ -205,8 +207,12 @@ class SparkCompute:
     def collect_all(self, queries: Sequence[tuple[str, pa.Schema]]) -> list[pa.Table]:
         """The rows of each query in the driver: those over few rows are one query. Raises what the first that fails raises."""
         few = [n for n, (sql, _) in enumerate(queries) if self._has_at_most(self.small, sql)]
-        together = dict(zip(few, self._compute_together([queries[n] for n in few]) if len(few) > 1 else (), strict=False))
-        return [_raised(together[n]).table if n in together else self.collect(*query) for n, query in enumerate(queries)]
+        together = dict(
+            zip(few, self._compute_together([queries[n] for n in few]) if len(few) > 1 else (), strict=False)
+        )
+        return [
+            _raised(together[n]).table if n in together else self.collect(*query) for n, query in enumerate(queries)
+        ]
 
     def _answer(self, query: tuple[str, pa.Schema]) -> Rows | Exception:
         try:
@@ -296,7 +302,9 @@ class SparkCompute:
     def windows(self, windows: WindowOperator, few: bool) -> Rows:
         """The rows of a WINDOW BY operator over the present rows of its views."""
         self._interpreting.choose(False)
-        found = find_windows(windows.node, packed(self.spark.sql(windows.text)), Spread.SINGLE if few else Spread.HASHED)
+        found = find_windows(
+            windows.node, packed(self.spark.sql(windows.text)), Spread.SINGLE if few else Spread.HASHED
+        )
         return Rows(frame=found, schema=windows.node.schema.arrow)
 
     def rest(self) -> None:

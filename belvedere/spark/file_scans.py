@@ -49,7 +49,9 @@ def _fits(path: str, columns: Sequence[Column]) -> bool:
         with open_file(path) as opened, pq.ParquetFile(opened) as file:
             found = {f.name: f.type for f in file.schema_arrow}
             names = [n.casefold() for n in file.schema_arrow.names]
-            fits = len(set(names)) == len(names) and all(c.name in found and _is_as(found[c.name], c.type) for c in columns)
+            fits = len(set(names)) == len(names) and all(
+                c.name in found and _is_as(found[c.name], c.type) for c in columns
+            )
             return fits and all(_has_usual_times(file.metadata, c) for c in columns if has_times(c.type))
     except READ_ERRORS:
         return False

@@ -72,7 +72,12 @@ class StandingViews:
         if query := self._queries.get(name):
             query.is_current = False
         view = self._views.get(name)
-        if rows is None or rows.nbytes > MAX_BYTES or (view is not None and view.is_written) or not fits_parquet(rows.schema):
+        if (
+            rows is None
+            or rows.nbytes > MAX_BYTES
+            or (view is not None and view.is_written)
+            or not fits_parquet(rows.schema)
+        ):
             if view is not None:
                 view.is_current = False
             return False

@@ -48,7 +48,9 @@ def checked(made: OwnFunction) -> Callable[..., pa.Array]:
         except Exception as error:  # report any exception of the project's code
             at = failing_row(call, columns)
             row = (
-                "" if at is None else "; at " + ", ".join(f"{n} = {_text(c[at])}" for n, c in zip(names, columns, strict=True))
+                ""
+                if at is None
+                else "; at " + ", ".join(f"{n} = {_text(c[at])}" for n, c in zip(names, columns, strict=True))
             )
             text = " ".join(f"{type(error).__name__}: {error}".split())
             raise OwnFunctionError(f"{shown}: {text}{_line_of(error, file)}{row}") from None

@@ -51,10 +51,14 @@ class QueryAnswer:
     rejected: tuple[RejectedRow, ...] = ()
 
 
-def query_template(spark: SparkSession, catalog: Catalog, template: QueryTemplate, paths: Mapping[str, Path]) -> QueryAnswer:
+def query_template(
+    spark: SparkSession, catalog: Catalog, template: QueryTemplate, paths: Mapping[str, Path]
+) -> QueryAnswer:
     """Answer a template without parameters over the files of the catalog's inputs (`paths` by input id)."""
     tables = {i: (t.name, paths[i], [c for c in t.schema if not c.hidden]) for i, t in catalog.inputs.items()}
-    ordered = any(t.kind is InputKind.STREAM for t in catalog.inputs.values())  # windows of SPL: rows come in their order
+    ordered = any(
+        t.kind is InputKind.STREAM for t in catalog.inputs.values()
+    )  # windows of SPL: rows come in their order
 
     def answer(taken: Mapping[str, RowsOfFiles]) -> pa.Table:
         now = datetime.now(UTC)
@@ -62,7 +66,9 @@ def query_template(spark: SparkSession, catalog: Catalog, template: QueryTemplat
         rows: dict[str, pa.Table | Rows] = {}
         for id_, found in taken.items():
             rows[id_], free = _stamped(found.rows, inputs[id_], free, now)
-        return _answer_of(spark, replace(catalog, inputs=inputs), template, partial(SingleEpochLog, rows=rows, now=now), now)
+        return _answer_of(
+            spark, replace(catalog, inputs=inputs), template, partial(SingleEpochLog, rows=rows, now=now), now
+        )
 
     return _over_files(spark, tables, answer, may_scan=not ordered)
 
@@ -95,9 +101,9 @@ def _stamped(given: Rows, table: Input, first: int, now: datetime) -> tuple[pa.T
     """
     names, schema = table.schema.names, table.schema.arrow
     if given.frame is not None and not given.is_collected:
-        return Rows(frame=stamp_frame(given.frame, table, first, now).select(*map(quote, names)), schema=schema), first + (
-            1 << UID_BITS
-        )
+        return Rows(
+            frame=stamp_frame(given.frame, table, first, now).select(*map(quote, names)), schema=schema
+        ), first + (1 << UID_BITS)
     if given.is_collected:
         return stamp(given.table, table, first, now).select(names), first + given.num_rows
 
@@ -183,12 +189,18 @@ def _frame(spark: SparkSession, rows: Rows) -> DataFrame:
     return spark.read.parquet(*map(uri, rows.files)).toDF(*rows.schema.names)
 
 
-def read_table(spark: SparkSession, table: str, path: Path, columns: Sequence[Column], scans: bool = True) -> RowsOfFiles:
+def read_table(
+    spark: SparkSession, table: str, path: Path, columns: Sequence[Column], scans: bool = True
+) -> RowsOfFiles:
     """All rows of a file, or of the files of a directory in the order of their names; many are no rows in the driver.
 
     `scans`: whether Spark may read files by itself.
     """
-    names = sorted(f for f in path.rglob("*") if f.is_file() and not f.name.startswith((".", "_"))) if path.is_dir() else [path]
+    names = (
+        sorted(f for f in path.rglob("*") if f.is_file() and not f.name.startswith((".", "_")))
+        if path.is_dir()
+        else [path]
+    )
     files = [_source_file(name) for name in names]
     frame = scan_of(spark, files, columns) if scans else None
     if frame is not None:
@@ -207,15 +219,21 @@ def with_position(plan: Node) -> tuple[Node, bool]:
         inner, ordered = with_position(plan.input)
         if not ordered:
             return plan, False
-        return Project(inner, (*plan.items, Item(POSITION, column(POSITION), pa.int64(), nullable=False, hidden=True))), True
+        return Project(
+            inner, (*plan.items, Item(POSITION, column(POSITION), pa.int64(), nullable=False, hidden=True))
+        ), True
     if not isinstance(plan, TopK) or plan.partition or not plan.order:
         return plan, False
-    keys: list[Expr] = [exp.Ordered(this=o.expr.copy(), desc=o.descending, nulls_first=o.nulls_come_first) for o in plan.order]
+    keys: list[Expr] = [
+        exp.Ordered(this=o.expr.copy(), desc=o.descending, nulls_first=o.nulls_come_first) for o in plan.order
+    ]
     keys += [exp.Ordered(this=column(k), desc=False, nulls_first=True) for k in plan.input.schema.key or ()]
     number: Any = exp.Window(this=exp.RowNumber(), order=exp.Order(expressions=keys))
     numbered: Node = Window(plan.input, (Item(POSITION, number, pa.int64(), nullable=False, hidden=True),))
     if plan.offset:
         numbered = Filter(numbered, exp.GT(this=column(POSITION), expression=exp.Literal.number(plan.offset)))
     if plan.limit is not None:
-        numbered = Filter(numbered, exp.LTE(this=column(POSITION), expression=exp.Literal.number(plan.offset + plan.limit)))
+        numbered = Filter(
+            numbered, exp.LTE(this=column(POSITION), expression=exp.Literal.number(plan.offset + plan.limit))
+        )
     return numbered, True

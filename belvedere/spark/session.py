@@ -48,7 +48,11 @@ def local_session(cores: int | None = None, memory: str = "4g", extra: Mapping[s
     cores = cores or os.cpu_count() or 1
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    own = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK, "spark.sql.shuffle.partitions": str(cores)}
+    own = {
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.sql.shuffle.partitions": str(cores),
+    }
     return make_session(f"local[{cores}]", {"spark.driver.memory": memory, **own, **(extra or {})})
 
 

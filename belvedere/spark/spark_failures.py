@@ -57,7 +57,9 @@ OVERFLOW = re.compile(r"^OverflowError: (.*)$", re.M)
 OWN = re.compile(r"OwnFunctionError: (.*)$", re.M)
 OWN_HINT = "correct the function, or check its arguments first; stored rows are unchanged"
 WINDOW_HINTS = {"ARITHMETIC_OVERFLOW": "whole numbers have 64 bits: compute with TO_DOUBLE(value), or as DECIMAL"}
-ADVICE = re.compile(r"\s*(?:Use `try_\w+` to [^.]*\.|If necessary set [^.]*(?:\.[^. ]+)* to [^.]* to bypass this error\.)")
+ADVICE = re.compile(
+    r"\s*(?:Use `try_\w+` to [^.]*\.|If necessary set [^.]*(?:\.[^. ]+)* to [^.]* to bypass this error\.)"
+)
 """Advice in Spark's messages: the hint replaces it, because Spark's settings do not apply to Belvedere."""
 ROOT = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)+([A-Z]\w*Exception)(?:: (.*))?$", re.M)
 
@@ -99,7 +101,9 @@ def explain_query_failure(hints: Mapping[str, str] | None = None) -> Iterator[No
             raise full from error
         condition, message, hint = _named(str(error), type(error).__name__)
         hint = (hints or {}).get(condition.upper().replace(" ", "_"), hint)
-        raise BelvedereError([Diagnostic("B7041", f"the query failed: {condition}", detail=message, hint=hint)]) from error
+        raise BelvedereError(
+            [Diagnostic("B7041", f"the query failed: {condition}", detail=message, hint=hint)]
+        ) from error
 
 
 def _lasts(text: str) -> bool:

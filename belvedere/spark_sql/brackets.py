@@ -35,7 +35,9 @@ _OPERANDS: dict[type[exp.Expr], tuple[tuple[str, int], ...]] = {
         for kind, level in LEVELS.items()
         if issubclass(kind, exp.Binary) and PREDICATE != level < POSTFIX
     },
-    **{kind: (("this", COMPARISON), ("expression", COMPARISON)) for kind, level in LEVELS.items() if level == PREDICATE},
+    **{
+        kind: (("this", COMPARISON), ("expression", COMPARISON)) for kind, level in LEVELS.items() if level == PREDICATE
+    },
     exp.Escape: (),
     exp.Between: (("this", COMPARISON), ("low", COMPARISON), ("high", COMPARISON)),
     exp.Not: (("this", NOT),),

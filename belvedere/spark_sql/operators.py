@@ -169,7 +169,9 @@ class OperatorParser(SparkParser):
         if found is None:
             self._retreat(index)
             return this
-        bang = next((t for t in self._tokens[index : index + 2] if t.token_type == TokenType.NOT and t.text == "!"), None)
+        bang = next(
+            (t for t in self._tokens[index : index + 2] if t.token_type == TokenType.NOT and t.text == "!"), None
+        )
         if bang is not None and (negate or word.token_type == TokenType.IS):
             self.refuse_bang(bang)
         found = self._negate_range(found) if negate else found
@@ -231,7 +233,9 @@ class OperatorParser(SparkParser):
             return OPERATORS.get(kind) if kind is not None else None
         length = 1
         while (
-            (token := self._ahead(length)) is not None and token.token_type == kind and token.start == self._curr.start + length
+            (token := self._ahead(length)) is not None
+            and token.token_type == kind
+            and token.start == self._curr.start + length
         ):
             length += 1
         return SHIFTS.get((kind, min(length, 3 if kind == TokenType.GT else 2)), OPERATORS[kind])
@@ -278,7 +282,9 @@ class OperatorParser(SparkParser):
         return self.expression(exp.Anonymous(this="positive", expressions=[inner] if inner is not None else []))
 
     UNARY_PARSERS: ClassVar[dict[TokenType, Any]] = {
-        **{k: v for k, v in SparkParser.UNARY_PARSERS.items() if k not in (TokenType.PIPE_SLASH, TokenType.DPIPE_SLASH)},
+        **{
+            k: v for k, v in SparkParser.UNARY_PARSERS.items() if k not in (TokenType.PIPE_SLASH, TokenType.DPIPE_SLASH)
+        },
         TokenType.PLUS: lambda self: self._signed(),
     }
 

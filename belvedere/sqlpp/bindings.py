@@ -115,7 +115,9 @@ class Names:
                 type_ = TIMESTAMP  # the cast of an item
             elif holds_duration(type_):
                 hint = "select the parts that the query needs as separate columns"
-                raise fail("B3620", f'column "{c.name}" has durations inside objects or arrays: not supported', hint=hint)
+                raise fail(
+                    "B3620", f'column "{c.name}" has durations inside objects or arrays: not supported', hint=hint
+                )
             items.append(Item(own(c), expr, stored_type(type_), c.nullable))
             fields[c.name] = SqlValue(name(items[-1].name), type_)
         return Result(Project(node, tuple(items)), Object(fields))
@@ -164,7 +166,9 @@ def stored_type(type_: pa.DataType) -> pa.DataType:
 
 def columns_of(value: Value) -> tuple[str, ...]:
     """The columns of a pinned value."""
-    inner = [c for f in value.fields.values() for c in columns_of(f)] if isinstance(value, Object) else [value.sql[1:-1]]
+    inner = (
+        [c for f in value.fields.values() for c in columns_of(f)] if isinstance(value, Object) else [value.sql[1:-1]]
+    )
     return tuple(dict.fromkeys([*([] if value.missing is None else [value.missing[1:-1]]), *inner]))
 
 

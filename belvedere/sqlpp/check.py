@@ -45,7 +45,9 @@ def check_query(query: Query, tables: Mapping[str, Type], file: str = "") -> tup
         typing.report("B3614", "some column of the result has values of several types", query.span, hint)
     for window in (part for part in parts_of(query) if isinstance(part, WindowBy)):
         _advise(typing, window)
-    return tuple(sorted(typing.diagnostics, key=lambda d: (d.severity != Severity.ERROR, d.span.start if d.span else 0)))
+    return tuple(
+        sorted(typing.diagnostics, key=lambda d: (d.severity != Severity.ERROR, d.span.start if d.span else 0))
+    )
 
 
 def _advise(typing: Typing, window: WindowBy) -> None:

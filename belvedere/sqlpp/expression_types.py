@@ -149,7 +149,9 @@ class ExpressionTyping(ABC):
             near = get_close_matches(name, [f.name for f in type_], 1)
             hint = f'did you mean "{near[0]}"?' if near else f"fields: {', '.join(f.name for f in type_)}"
             place = self._place(node, within)
-            self.report("B2602", f'there is no field "{name}": the path is always MISSING', place, hint, Severity.WARNING)
+            self.report(
+                "B2602", f'there is no field "{name}": the path is always MISSING', place, hint, Severity.WARNING
+            )
             return pa.null()
         return type_.field(index).type
 
@@ -251,7 +253,12 @@ class ExpressionTyping(ABC):
             self.report("B3604", f"{name} takes {requested} argument(s), not {len(types)}", within)
             return None
         first = arguments[0]
-        if name == "DURATION" and isinstance(first, exp.Literal) and first.is_string and duration_micros(first.name) is None:
+        if (
+            name == "DURATION"
+            and isinstance(first, exp.Literal)
+            and first.is_string
+            and duration_micros(first.name) is None
+        ):
             hint = 'write weeks, days, hours, minutes and seconds: duration("P7D"), duration("PT5M")'
             self.report("B3602", f'"{first.name}" is not a duration of fixed length', within, hint)
         return function.result(types)
@@ -285,7 +292,9 @@ class ExpressionTyping(ABC):
         result = arithmetic_type(node, left, right)
         if result is None:
             words = f"{describe(left)} and {describe(right)}"
-            self.report("B3606", f"{type(node).__name__.lower()} of {words} is not possible", within, time_hint(left, right))
+            self.report(
+                "B3606", f"{type(node).__name__.lower()} of {words} is not possible", within, time_hint(left, right)
+            )
         return result
 
     def _comparison(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:

@@ -48,7 +48,10 @@ def lower_window_query(
         hidden = any(n.casefold() in broken for n in free_names(query))
         raise BelvedereError(() if hidden else tuple(d for d in found if d.severity == Severity.ERROR))
     if query.order and query.limit is None and query.offset is None:
-        span, hint = _placed(query.order[0].expr.meta.get("span"), file), "order it in the query that reads it, or add LIMIT"
+        span, hint = (
+            _placed(query.order[0].expr.meta.get("span"), file),
+            "order it in the query that reads it, or add LIMIT",
+        )
         message = "a view has no order: ORDER BY without LIMIT is ignored"
         found = (*found, Diagnostic("B3060", message, Severity.NOTICE, span, hint=hint))
         query = replace(query, order=())
@@ -73,7 +76,9 @@ def lowered_query(query: Query, sources: Mapping[str, Node], file: str = "", utc
     try:
         return QueryLowering(used, utc).query(query, {})
     except Untranslatable as reason:
-        raise fail("B3624", f"{reason}: not supported in a query with WINDOW BY", span=_placed(query.span, file)) from None
+        raise fail(
+            "B3624", f"{reason}: not supported in a query with WINDOW BY", span=_placed(query.span, file)
+        ) from None
 
 
 def _with_nested_tables(query: Query, known: Set[str]) -> Query:

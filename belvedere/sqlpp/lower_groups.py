@@ -30,7 +30,9 @@ SIMPLE: Mapping[str, type[Any]] = {"COUNT": exp.Count, "MIN": exp.Min, "MAX": ex
 """Aggregates that rules know by their class."""
 
 
-def grouped(lowering: TupleLowering, bindings: Bindings, block: QueryBlock, tables: Tables) -> tuple[Bindings, QueryBlock]:
+def grouped(
+    lowering: TupleLowering, bindings: Bindings, block: QueryBlock, tables: Tables
+) -> tuple[Bindings, QueryBlock]:
     """One tuple for each group; aggregates in the rest of the block become variables `$n`."""
     assert block.group is not None
     names = lowering.names
@@ -56,9 +58,14 @@ def grouped(lowering: TupleLowering, bindings: Bindings, block: QueryBlock, tabl
     schema = node.schema
     columns = dict.fromkeys(bindings.apart, "")
     columns |= {
-        c: let.name.text for let, k in zip(block.group.keys, keys, strict=True) for c in columns_of(k) if c not in columns
+        c: let.name.text
+        for let, k in zip(block.group.keys, keys, strict=True)
+        for c in columns_of(k)
+        if c not in columns
     }
-    items = tuple(Item(names.named(n) if n else c, column(c), schema[c].type, schema[c].nullable) for c, n in columns.items())
+    items = tuple(
+        Item(names.named(n) if n else c, column(c), schema[c].type, schema[c].nullable) for c, n in columns.items()
+    )
     own_names = dict(zip(columns, (i.name for i in items), strict=True))
     variables = {n: with_columns(v, own_names) for n, v in variables.items()}
     outside = {n: v for n, v in bindings.outside.items() if set(columns_of(v)) <= set(bindings.apart)}

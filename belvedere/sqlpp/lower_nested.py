@@ -21,7 +21,17 @@ from belvedere.spark_sql.dialect import SparkSql
 from belvedere.sqlpp.bindings import Bindings, Result, columns_of, stored_type
 from belvedere.sqlpp.lower_tuples import Tables, TupleLowering
 from belvedere.sqlpp.query_names import fields_read, free_names, parts_of
-from belvedere.sqlpp.query_tree import Expr, FromTerm, Name, Query, QueryBlock, QueryExpression, Select, WindowBy, reference
+from belvedere.sqlpp.query_tree import (
+    Expr,
+    FromTerm,
+    Name,
+    Query,
+    QueryBlock,
+    QueryExpression,
+    Select,
+    WindowBy,
+    reference,
+)
 from belvedere.sqlpp.spark_text.sql_text import parsed
 from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, Value, merge, name, unsortable
 
@@ -50,7 +60,9 @@ def with_nested(
     return bindings, found
 
 
-def _read(lowering: TupleLowering, lower: Lower, bindings: Bindings, query: Query, tables: Tables) -> tuple[Bindings, Expr]:
+def _read(
+    lowering: TupleLowering, lower: Lower, bindings: Bindings, query: Query, tables: Tables
+) -> tuple[Bindings, Expr]:
     """The tuples with the array of the query's results, and the expression that reads it; of UNION ALL with one for each part."""
     if len(query.blocks) == 1:
         label = lowering.names.fresh("$query")
@@ -72,7 +84,9 @@ def _members(array: Expr, variable: str) -> QueryBlock:
     return QueryBlock(Select(read), (FromTerm(Name(variable), array),))
 
 
-def _joined(lowering: TupleLowering, lower: Lower, left: Bindings, query: Query, tables: Tables, label: str) -> Bindings:
+def _joined(
+    lowering: TupleLowering, lower: Lower, left: Bindings, query: Query, tables: Tables, label: str
+) -> Bindings:
     known = left.environment
     names = sorted(free_names(query) & set(known))
     node, pinned = lowering.names.pin(left.node, [_with_fields(known[n], fields_read(query, n)) for n in names])

@@ -43,7 +43,16 @@ from belvedere.sqlpp.query_tree import FromTerm, OrderKey, Query, QueryBlock, Qu
 from belvedere.sqlpp.spark_text.native import boolean
 from belvedere.sqlpp.spark_text.native_arrays import whole_number
 from belvedere.sqlpp.spark_text.sql_text import parsed
-from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, Value, converted, merge, name, with_missing
+from belvedere.sqlpp.spark_text.sql_values import (
+    Object,
+    SqlValue,
+    Untranslatable,
+    Value,
+    converted,
+    merge,
+    name,
+    with_missing,
+)
 from belvedere.sqlpp.substitute import substituted
 
 
@@ -87,7 +96,9 @@ class QueryLowering(TupleLowering):
             columns.append(tuple(Item(label, parsed(t), type_) for t in texts))
             return name(label)
 
-        flags = None if all(v.missing is None for v in values) else made([v.missing or "FALSE" for v in values], pa.bool_())
+        flags = (
+            None if all(v.missing is None for v in values) else made([v.missing or "FALSE" for v in values], pa.bool_())
+        )
         objects = [v for v in values if isinstance(v, Object)]
         if len(objects) == len(values):
             fields = {f.name: self.aligned([o.fields[f.name] for o in objects], f.type, columns) for f in type_}
@@ -103,7 +114,9 @@ class QueryLowering(TupleLowering):
         orders = tuple(o for key, value in zip(keys, pinned, strict=True) for o in sort_orders(key, merge(value)))
         return replace(result, node=node, order=orders, sorted=False)
 
-    def with_queries(self, bindings: Bindings, exprs: Sequence[Expr], tables: Tables) -> tuple[Bindings, Sequence[Expr]]:
+    def with_queries(
+        self, bindings: Bindings, exprs: Sequence[Expr], tables: Tables
+    ) -> tuple[Bindings, Sequence[Expr]]:
         return with_nested(self, self.query, bindings, exprs, tables)
 
     # -- blocks --
@@ -167,7 +180,9 @@ class QueryLowering(TupleLowering):
         condition = None if plain is None else _join_condition(plain, scope, left.node, right.node)
         if not optional:
             node = Join(left.node, right.node, JoinKind.INNER, condition)
-            found = replace(left, node=node, variables={**left.variables, variable: right.value}, order=(), sorted=False)
+            found = replace(
+                left, node=node, variables={**left.variables, variable: right.value}, order=(), sorted=False
+            )
             return reduce(lambda tuples, part: self.filtered(tuples, part, tables), later, found)
         there = Item(self.names.fresh("there"), exp.true(), pa.bool_(), nullable=False)
         node = Join(left.node, with_items(right.node, [there]), JoinKind.LEFT, condition)
@@ -187,7 +202,10 @@ class QueryLowering(TupleLowering):
         own = Column(self.names.fresh("e"), stored_type(element))
         node = Unnest(left.node, parsed(array.sql if is_list else f"array({array.sql})"), (own,), place, outer=outer)
         missing = f"({name(place.name)} IS NULL)" if outer else None
-        variables: dict[str, Value] = {**left.variables, source.variable.text: SqlValue(name(own.name), element, missing)}
+        variables: dict[str, Value] = {
+            **left.variables,
+            source.variable.text: SqlValue(name(own.name), element, missing),
+        }
         if source.position is not None:
             variables[source.position.text] = SqlValue(f"CAST({name(place.name)} + 1 AS BIGINT)", pa.int64(), missing)
         order = (*left.order, Order(column(place.name))) if left.apart else ()

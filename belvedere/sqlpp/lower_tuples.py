@@ -53,7 +53,9 @@ class TupleLowering:
         bindings = self.with_tables(bindings, exprs, tables)
         return bindings, [translate(e, bindings.environment) for e in exprs]
 
-    def with_queries(self, bindings: Bindings, exprs: Sequence[Expr], tables: Tables) -> tuple[Bindings, Sequence[Expr]]:
+    def with_queries(
+        self, bindings: Bindings, exprs: Sequence[Expr], tables: Tables
+    ) -> tuple[Bindings, Sequence[Expr]]:
         """The tuples with the arrays of queries in the expressions that are relations, and the expressions that read them."""
         raise NotImplementedError
 

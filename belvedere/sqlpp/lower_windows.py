@@ -33,7 +33,9 @@ from belvedere.sqlpp.windows.ranges import closing_search, ranges_of
 from belvedere.sqlpp.windows.resume import resume_of
 
 
-def windowed(lowering: TupleLowering, bindings: Bindings, block: QueryBlock, tables: Tables) -> tuple[Bindings, QueryBlock]:
+def windowed(
+    lowering: TupleLowering, bindings: Bindings, block: QueryBlock, tables: Tables
+) -> tuple[Bindings, QueryBlock]:
     """The operator, and the block over its results."""
     window = block.window
     assert window is not None
@@ -110,7 +112,9 @@ class _Windows:
         start_column = None
         if ranges is not None and ranges.form is WindowForm.TUMBLING:
             start_column = self.gather(ranges.column)
-        spec = specs.KernelSpec(keys, window.tumbling, window.only, label, start, end, (*outputs, *self.gathers.values()))
+        spec = specs.KernelSpec(
+            keys, window.tumbling, window.only, label, start, end, (*outputs, *self.gathers.values())
+        )
         found = PredicateWindow(
             self.rows(), spec, order, self.columns(spec), self.identity(keys), tuple(self.gather(k) for k in keys),
             start_column, resume_of(self.typed, leading, ranges, planner.block), ranges, why_all,

@@ -283,7 +283,9 @@ class WindowByParser(ExpressionParser):
             return Boundary(unbounded=True, span=self._span(start))
         if self._at_bare_variable():
             self.raise_error(f"expected {clause} AS before a variable")
-        found = {r: self._name(f"a variable after {words}") for r, words in VARIABLES if self._match_text_seq(*words.split())}
+        found = {
+            r: self._name(f"a variable after {words}") for r, words in VARIABLES if self._match_text_seq(*words.split())
+        }
         if self._curr and (self._curr.token_type == TokenType.ALIAS or self._at("AT") or self._at("PREV", "AS")):
             self.raise_error("the variables of a boundary must have the order AS, AT, PREV AS, NEXT AS")
         when = self.value() if self._match_text_seq("WHEN") else None
@@ -303,7 +305,8 @@ def mentions_window_by(text: str) -> bool:
     except TokenError:
         return False
     return any(
-        a.text.upper() == "WINDOW" and a.token_type != TokenType.STRING and b.text.upper() == "BY" for a, b in pairwise(tokens)
+        a.text.upper() == "WINDOW" and a.token_type != TokenType.STRING and b.text.upper() == "BY"
+        for a, b in pairwise(tokens)
     )
 
 
@@ -323,7 +326,9 @@ def parse_selected(text: str) -> Selected:
     return found
 
 
-def _parsed(parse: Callable[[Any], Any], text: str, file: str, functions: Mapping[str, OwnFunction] | None = None) -> Any:
+def _parsed(
+    parse: Callable[[Any], Any], text: str, file: str, functions: Mapping[str, OwnFunction] | None = None
+) -> Any:
     dialect = SqlPlusPlus()
     try:
         tokens = dialect.tokenize(text)

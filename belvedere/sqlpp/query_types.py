@@ -15,7 +15,18 @@ from sqlglot import exp
 from belvedere.functions.sqlpp_functions import Type, element, unify
 from belvedere.sqlpp.expression_types import ExpressionTyping, VariableScope
 from belvedere.sqlpp.query_names import free_in
-from belvedere.sqlpp.query_tree import Expr, FromTerm, Let, Name, Query, QueryBlock, QueryExpression, Select, Selected, WindowBy
+from belvedere.sqlpp.query_tree import (
+    Expr,
+    FromTerm,
+    Let,
+    Name,
+    Query,
+    QueryBlock,
+    QueryExpression,
+    Select,
+    Selected,
+    WindowBy,
+)
 from belvedere.sqlpp.type_rules import describe, difference
 
 
@@ -29,7 +40,9 @@ class Typing(ExpressionTyping):
         results = [result for _, result in blocks]
         output = unify(results)
         if output is None and all(r is not None for r in results):
-            self.report("B3609", "the blocks of UNION ALL give results of different types", query.span, difference(results))
+            self.report(
+                "B3609", "the blocks of UNION ALL give results of different types", query.span, difference(results)
+            )
         seen = dict(blocks[0][0]) if len(blocks) == 1 else {}
         if output is not None and pa.types.is_struct(output):
             seen |= {f.name: f.type for f in output}
@@ -40,7 +53,9 @@ class Typing(ExpressionTyping):
             if bound is not None and self.of(bound, VariableScope()) not in (pa.int64(), None):
                 self.report("B3610", "LIMIT and OFFSET need a whole number", bound.meta.get("span"))
             elif isinstance(bound, exp.Neg):
-                self.report("B3610", "LIMIT and OFFSET need a whole number that is not negative", bound.meta.get("span"))
+                self.report(
+                    "B3610", "LIMIT and OFFSET need a whole number that is not negative", bound.meta.get("span")
+                )
         return output
 
     def with_bindings(self, query: Query, scope: VariableScope) -> VariableScope:
@@ -102,7 +117,9 @@ class Typing(ExpressionTyping):
 
     def _declare(self, local: dict[str, Type], name: Name, type_: Type) -> None:
         if name.text in local:
-            self.report("B2605", f'variable "{name.text}" is declared twice in one block', name.span, "give it another name")
+            self.report(
+                "B2605", f'variable "{name.text}" is declared twice in one block', name.span, "give it another name"
+            )
         local[name.text] = type_
 
     def _lets(self, lets: Iterable[Let], local: dict[str, Type], scope: VariableScope) -> VariableScope:
@@ -147,7 +164,10 @@ class Typing(ExpressionTyping):
             for role, name in boundary.variables:
                 if name.text == window.name.text:
                     self.report(
-                        "B2605", f'variable "{name.text}" is also the name of the window', name.span, "give it another name"
+                        "B2605",
+                        f'variable "{name.text}" is also the name of the window',
+                        name.span,
+                        "give it another name",
                     )
                 self._declare(declared, name, pa.int64() if role == "position" else item)
             inner = inner.bind(declared)
@@ -184,11 +204,15 @@ class Typing(ExpressionTyping):
         for number, item in enumerate(select.items, 1):
             for name, found in self._members(item, number, scope, local):
                 if name in fields:
-                    self.report("B2608", f'column "{name}" is selected twice', item.span, "give one of them a name with AS")
+                    self.report(
+                        "B2608", f'column "{name}" is selected twice', item.span, "give one of them a name with AS"
+                    )
                 fields[name] = found
         return None if any(t is None for t in fields.values()) else pa.struct(list(fields.items()))
 
-    def _members(self, item: Selected, number: int, scope: VariableScope, local: Mapping[str, Type]) -> list[tuple[str, Type]]:
+    def _members(
+        self, item: Selected, number: int, scope: VariableScope, local: Mapping[str, Type]
+    ) -> list[tuple[str, Type]]:
         if item.expr is None:
             return list(local.items())
         found = self.of(item.expr, scope, item.span)

@@ -44,12 +44,16 @@ UNSUPPORTED: Mapping[type[exp.Expr], tuple[str, str]] = {
 }
 """Forms that are not part of SQL++ here: the name, and the replacement."""
 ELSEWHERE: Mapping[str, str] = {
-    **dict.fromkeys(("DATEDIFF", "DATE_DIFF", "TIMESTAMPDIFF"), 'write a - b: a duration, to compare with duration("P7D")'),
+    **dict.fromkeys(
+        ("DATEDIFF", "DATE_DIFF", "TIMESTAMPDIFF"), 'write a - b: a duration, to compare with duration("P7D")'
+    ),
     **dict.fromkeys(("DATE_ADD", "DATEADD"), 'write d + duration("P7D")'),
     **dict.fromkeys(("IF", "IIF"), "write CASE WHEN a THEN b ELSE c END"),
     **dict.fromkeys(("NOW", "CURRENT_TIMESTAMP", "CURRENT_DATE"), SAME_EVERY_TIME),
     **dict.fromkeys(("RAND", "RANDOM", "UUID"), "a result must depend only on the rows"),
-    **dict.fromkeys(("LAG", "LEAD", "ROW_NUMBER"), "use PREV AS, NEXT AS and AT of a boundary for neighbours and positions"),
+    **dict.fromkeys(
+        ("LAG", "LEAD", "ROW_NUMBER"), "use PREV AS, NEXT AS and AT of a boundary for neighbours and positions"
+    ),
 }
 """Functions of other dialects: what to write instead."""
 
@@ -94,7 +98,9 @@ def arithmetic_type(node: Expr, left: pa.DataType, right: pa.DataType) -> Type:
         if all(spans):
             return DURATION
         return TIMESTAMP if (times[0] and spans[1]) or (spans[0] and times[1]) else None
-    if isinstance(node, exp.Mul) and ((spans[0] and pa.types.is_integer(right)) or (spans[1] and pa.types.is_integer(left))):
+    if isinstance(node, exp.Mul) and (
+        (spans[0] and pa.types.is_integer(right)) or (spans[1] and pa.types.is_integer(left))
+    ):
         return DURATION
     return None
 

@@ -13,7 +13,17 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.functions.array_aggregates import GROUP_AGGREGATES
-from belvedere.sqlpp.query_tree import Expr, FromTerm, Name, Query, QueryBlock, QueryExpression, Select, called, reference
+from belvedere.sqlpp.query_tree import (
+    Expr,
+    FromTerm,
+    Name,
+    Query,
+    QueryBlock,
+    QueryExpression,
+    Select,
+    called,
+    reference,
+)
 
 MEMBER = "$member"
 """The variable of a window's tuple: no user can write it."""

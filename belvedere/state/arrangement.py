@@ -87,7 +87,11 @@ class Arrangement:
         killed = by_run(self.killed)
         for run, positions, _ in found_keys(self._fences_of(by).holding(requested), by, requested):
             died = np.concatenate([NONE, *killed.get(id(run), ())])
-            alive = True if run.dead is None else ~run.dead.at(positions) | np.isin(positions, died) | run.died_at(positions)
+            alive = (
+                True
+                if run.dead is None
+                else ~run.dead.at(positions) | np.isin(positions, died) | run.died_at(positions)
+            )
             found.append((run, positions[alive] if run.dead is not None else positions))
         yield from self._rows(self._counted(len(requested), found))
 
@@ -111,7 +115,9 @@ class Arrangement:
                 found.append(n)
         return min(found, default=None)
 
-    def look_up_span(self, by: str, key: int, column: str, low: int | None, high: int | None) -> Iterator[pa.RecordBatch]:
+    def look_up_span(
+        self, by: str, key: int, column: str, low: int | None, high: int | None
+    ) -> Iterator[pa.RecordBatch]:
         """The rows whose path `by` is `key` with `low <= column <= high`; None = unbounded, below with the NULLs."""
         found = []
         for run in self._between(by, key, key):
@@ -209,7 +215,8 @@ class Arrangement:
             if not known.all():
                 yield piece.filter(pa.array(~known)), 1
         gone = [
-            (r, np.setdiff1d(p, np.concatenate(met[id(r)]), assume_unique=True) if len(met[id(r)]) > 1 else p) for r, p in asked
+            (r, np.setdiff1d(p, np.concatenate(met[id(r)]), assume_unique=True) if len(met[id(r)]) > 1 else p)
+            for r, p in asked
         ]
         yield from ((b, -1) for b in gathered(gone))
         for run, positions in gone:

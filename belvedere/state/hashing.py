@@ -24,7 +24,9 @@ def text_hashes(texts: pa.Array) -> Numbers:
     starts, lengths = offsets[:-1], np.diff(offsets)
     found = _mixed(lengths.astype(np.uint64) * _FACTOR)
     # overlapping words: the eight bytes from every place on
-    words = np.lib.stride_tricks.as_strided(content, (max(1, len(content) - _WORD + 1), _WORD), (1, 1)).view("<u8")[:, 0]
+    words = np.lib.stride_tricks.as_strided(content, (max(1, len(content) - _WORD + 1), _WORD), (1, 1)).view("<u8")[
+        :, 0
+    ]
     for begin in range(0, int(lengths.max(initial=0)), _WORD):
         rows = np.flatnonzero(lengths > begin)
         left = np.minimum(lengths[rows] - begin, _WORD).astype(np.uint64)

@@ -178,7 +178,12 @@ def _run_of(arranged: Arranged, entry: ManifestEntry, files: Files) -> Run:
 
 
 def _entry(
-    place: list[Any], dead: list[list[Any]], alive: int, size: int = -1, depth: int = 0, fences: Iterable[list[int]] = ()
+    place: list[Any],
+    dead: list[list[Any]],
+    alive: int,
+    size: int = -1,
+    depth: int = 0,
+    fences: Iterable[list[int]] = (),
 ) -> ManifestEntry:
     found = tuple((low, high) for low, high in fences)
     return ManifestEntry(FileRange(*place), tuple(FileRange(*d) for d in dead), alive, size, depth, found)

@@ -128,5 +128,8 @@ class Remote:
     def _unreachable(self, name: str, error: Exception) -> BelvedereError:
         hint = "check the address, its rights and the network, and start again: the store is at its last good epoch"
         return fail(
-            "B7064", f"the state file {name} in {self.address} could not be written or read", hint=hint, detail=str(error)
+            "B7064",
+            f"the state file {name} in {self.address} could not be written or read",
+            hint=hint,
+            detail=str(error),
         )

@@ -19,7 +19,13 @@ from belvedere.state.remote_files import Remote
 from belvedere.state.sorted_run import Arranged, FileRange, make_run, with_indexes
 
 PLACES = pa.schema(
-    [("file", pa.string()), ("offset", pa.int64()), ("length", pa.int64()), ("checksum", pa.int64()), ("rows", pa.int64())]
+    [
+        ("file", pa.string()),
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("checksum", pa.int64()),
+        ("rows", pa.int64()),
+    ]
 )
 UNSEEN = ""
 """As the name of a file: the task does not see the state's folder."""

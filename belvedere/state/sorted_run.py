@@ -340,7 +340,11 @@ def make_index(rows: pa.RecordBatch, name: str) -> RunIndex:
         return _span_index(rows, *name.split("\0"))
     column = rows.column(name)
     values = text_hashes(column) if name == KEY else numbers(column)
-    valid = None if name == KEY or not column.null_count else np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    valid = (
+        None
+        if name == KEY or not column.null_count
+        else np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    )
     kept = values if valid is None else values[valid]
     order = np.argsort(kept, kind="stable")
     positions = order if valid is None else valid[order]
@@ -397,7 +401,12 @@ def with_indexes(run: Run) -> pa.RecordBatch:
                 continue
             arrays.append(pa.array(np.pad(values, (0, len(run) - len(values)))))
             fields.append(pa.field(prefix + name, arrays[-1].type))
-        if n and len(index.values) == len(run) and is_filtered(len(run)) and (name == KEY or name in run.arranged.paths):
+        if (
+            n
+            and len(index.values) == len(run)
+            and is_filtered(len(run))
+            and (name == KEY or name in run.arranged.paths)
+        ):
             arrays.append(pa.array(filter_of(index.values)))
             fields.append(pa.field(_FILTER + name, arrays[-1].type))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata))

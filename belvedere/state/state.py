@@ -60,7 +60,9 @@ class Size:
     def __str__(self) -> str:
         runs = f" in {self.runs} run{'s' if self.runs > 1 else ''}" if self.runs else ""
         found = (
-            f"; since the start keys looked up: {self.asked:,}, rows found: {self.found:,}" if self.asked or self.found else ""
+            f"; since the start keys looked up: {self.asked:,}, rows found: {self.found:,}"
+            if self.asked or self.found
+            else ""
         )
         jobs = f"; by tasks: {self.jobs:,}" if self.jobs else ""
         return f"{self.rows:,} rows, {self.bytes:,} bytes{runs} now{found}{jobs}"
@@ -116,7 +118,9 @@ class State:
         """
         remote = self.files.remote
         if (name := self.files.missing(self.manifest.files)) is not None:
-            raise damaged(self.folder / name, "it does not exist" if remote is None else f"it is not in {remote.address}")
+            raise damaged(
+                self.folder / name, "it does not exist" if remote is None else f"it is not in {remote.address}"
+            )
         if remote is None:
             self._pass = ChecksumPass(self.files, self._places, lambda file: file in self.manifest.files)
 
@@ -132,7 +136,11 @@ class State:
     def arrange(self, requested: Iterable[Arranged], kept: frozenset[str]) -> None:
         """Open the arrangements of these relations: those that are `kept` with their rows, the others empty."""
         for arranged in requested:
-            runs = runs_of(arranged, self.manifest.relations[arranged.name][1], self.files) if arranged.name in kept else []
+            runs = (
+                runs_of(arranged, self.manifest.relations[arranged.name][1], self.files)
+                if arranged.name in kept
+                else []
+            )
             self.arrangements[arranged.name] = Arrangement(arranged, self._spill, self.run_bytes, runs)
             if runs:
                 self._entries.update(zip(runs, self.manifest.relations[arranged.name][1], strict=True))
@@ -218,7 +226,15 @@ class State:
             fences = dict(zip(arrangement.arranged.fenced, new.fences, strict=True))
             place = self.files.trust(new.place)
             arrangement.new.append(
-                Run(None, arrangement.arranged, place, read=self.files.read, alive=new.rows, size=new.rows, fences=fences)
+                Run(
+                    None,
+                    arrangement.arranged,
+                    place,
+                    read=self.files.read,
+                    alive=new.rows,
+                    size=new.rows,
+                    fences=fences,
+                )
             )
         for died in changes.died:
             run = runs[died.run]
@@ -282,7 +298,9 @@ class State:
             "merge_seconds": round(self.merging.seconds, 3),
             "keys_looked_up": sum(a.asked for a in self.arrangements.values()),
             "rows_found": sum(a.found for a in self.arrangements.values()),
-            "look_ups": {n: (a.asked, a.found, a.jobs) for n, a in self.arrangements.items() if a.asked or a.found or a.jobs},
+            "look_ups": {
+                n: (a.asked, a.found, a.jobs) for n, a in self.arrangements.items() if a.asked or a.found or a.jobs
+            },
         }
 
     def _next_runs(self, arrangement: Arrangement) -> tuple[list[Run], tuple[ManifestEntry, ...]]:
@@ -292,7 +310,9 @@ class State:
         kept = [r for r in arrangement.runs if r.alive]
         if small:
             few = [r for r in kept if r.alive <= MIN_ROWS and not r.depth]
-            is_little = sum(r.alive for r in small) <= MIN_ROWS and sum(map(living_bytes, [*few, *small])) <= self.run_bytes
+            is_little = (
+                sum(r.alive for r in small) <= MIN_ROWS and sum(map(living_bytes, [*few, *small])) <= self.run_bytes
+            )
             if len(few) >= WIDTH and is_little and not self.merging.has(few):
                 small, kept = [*few, *small], [r for r in kept if r.alive > MIN_ROWS or r.depth]
             written.append(self._written(together(small), self._writer))
@@ -303,7 +323,12 @@ class State:
     def _entry(self, run: Run, died: list[Positions]) -> ManifestEntry:
         assert run.place is not None
         died = [*died, run.carried] if len(run.carried) and run.carried_place is None else died
-        if not died and not run.died_apart and run.carried_place is None and (known := self._entries.get(run)) is not None:
+        if (
+            not died
+            and not run.died_apart
+            and run.carried_place is None
+            and (known := self._entries.get(run)) is not None
+        ):
             return known
         entry = entry_of(run)
         if run.dead is None:
@@ -321,7 +346,9 @@ class State:
         late = now - int(self.retain * 1_000_000)
         return replace(
             manifest,
-            retired={f: t for f, t in ({**gone, **self.manifest.retired}).items() if t > late and f not in manifest.files},
+            retired={
+                f: t for f, t in ({**gone, **self.manifest.retired}).items() if t > late and f not in manifest.files
+            },
         )
 
     def committed(self) -> None:
@@ -333,7 +360,9 @@ class State:
             for run, entry in zip(runs, entries, strict=True):
                 run.count_dead(entry.dead)
             self._entries.update(zip(runs, entries, strict=True))
-            if len(arrangement.runs) != len(runs) or any(a is not b for a, b in zip(arrangement.runs, runs, strict=True)):
+            if len(arrangement.runs) != len(runs) or any(
+                a is not b for a, b in zip(arrangement.runs, runs, strict=True)
+            ):
                 arrangement.runs = tuple(runs)  # only then: what is made of the runs as a whole is kept with them
             arrangement.new, arrangement.killed, arrangement.filed = [], [], 0
         old = self.manifest

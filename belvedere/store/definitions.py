@@ -48,7 +48,9 @@ def table_from_text(text: str) -> StoredTable:
     indexes = tuple(tuple(i) for i in content["indexes"])
     schema = Schema(columns, key)
     order = tuple((str(name), bool(down), bool(first)) for name, down, first in content["order"])
-    return StoredTable(content["name"], schema, tuple(content["ranges"]), indexes, content["meaning"], order, content["query"])
+    return StoredTable(
+        content["name"], schema, tuple(content["ranges"]), indexes, content["meaning"], order, content["query"]
+    )
 
 
 def same_definition(stored: StoredTable, requested: StoredTable) -> bool:

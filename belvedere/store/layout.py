@@ -144,7 +144,9 @@ class Layout:
             return how.encode(values if values.type == field.type else values.cast(field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, ValueError) as error:
             name = f'column "{field.name}" of "{self.table.name}"'
-            raise fail("B7012", f"a value of {name} cannot be stored as {type_text(field.type)}", detail=str(error)) from error
+            raise fail(
+                "B7012", f"a value of {name} cannot be stored as {type_text(field.type)}", detail=str(error)
+            ) from error
 
     def restore(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The inverse of `flatten`: rows in the catalog's types."""

@@ -140,7 +140,10 @@ class Reader(AnsweringReader, Protocol):
         """All rows of a table in the catalog's types, as `StoredTable.arrow`; of a history those that held then."""
 
     def rows_together(
-        self, tables: Sequence[StoredTable], sets: Sequence[SharedSet] = (), streams: Sequence[tuple[StoredTable, Take]] = ()
+        self,
+        tables: Sequence[StoredTable],
+        sets: Sequence[SharedSet] = (),
+        streams: Sequence[tuple[StoredTable, Take]] = (),
     ) -> tuple[EpochRow | None, list[pa.Table]]:
         """All rows of each table, and the epoch that all of them are of.
 

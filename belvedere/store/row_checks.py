@@ -29,7 +29,9 @@ def broken_checks(table: Input, rows: pa.Table) -> Mapping[int, Check]:
         return {}
     read = _columns(table)
     stored = [form(_DIALECT, rows.schema.field(n).type) for n in read]
-    values = [[_bound(v) for v in f.encode(rows[n].combine_chunks()).to_pylist()] for n, f in zip(read, stored, strict=True)]
+    values = [
+        [_bound(v) for v in f.encode(rows[n].combine_chunks()).to_pylist()] for n, f in zip(read, stored, strict=True)
+    ]
     conditions = ", ".join(f"{_printed(table, c)} IS FALSE" for c in table.checks)
     names = ", ".join(f"c{n} {f.sql}" for n, f in enumerate(stored))
     with closing(library.connect(":memory:")) as connection:

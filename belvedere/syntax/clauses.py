@@ -295,7 +295,9 @@ class ClauseParser(SqrlParser):
             metadata = self._metadata(name) if self._at_words("METADATA", "FROM") else None
             default = self._expression() if self._match(TokenType.EQ) else None
             span = self._since(first)
-            parameters.append(TemplateParameter(name=name, type=data_type, default=default, metadata=metadata, span=span))
+            parameters.append(
+                TemplateParameter(name=name, type=data_type, default=default, metadata=metadata, span=span)
+            )
             if not self._match(TokenType.COMMA):
                 break
         self._match_r_paren()
@@ -330,7 +332,9 @@ class ClauseParser(SqrlParser):
         keep = self._interval("KEEP") if self._matched("KEEP") else None
         if self._curr:
             self.refuse(
-                "B1001", f"unexpected {shown(self._curr)}", hint="write WITH HISTORY [KEEP interval] at the end of a definition"
+                "B1001",
+                f"unexpected {shown(self._curr)}",
+                hint="write WITH HISTORY [KEEP interval] at the end of a definition",
             )
         return HistoryClause(keep=keep, span=self._since(first))
 
@@ -344,7 +348,8 @@ class ClauseParser(SqrlParser):
                 self._advance()
                 if self._curr is None or self._curr.token_type not in (TokenType.STRING, TokenType.IDENTIFIER):
                     self.expected(
-                        "a file in quotes", "write `LIKE 'orders.jsonl'`: a file of JSON lines, CSV, Parquet or an Avro schema"
+                        "a file in quotes",
+                        "write `LIKE 'orders.jsonl'`: a file of JSON lines, CSV, Parquet or an Avro schema",
                     )
                 like = Part(self._curr.text, Span(self.file, self._curr.start, self._curr.end + 1))
                 self._advance()

@@ -48,7 +48,9 @@ from belvedere.syntax.spl.window_parser import (
 )
 from belvedere.syntax.spl.window_tree import SplClause
 
-EMIT_FORMS = "write EMIT STREAM, or EMIT [STREAM] with AFTER WATERMARK, AFTER DELAY d, or AFTER DELAY d AND AFTER WATERMARK"
+EMIT_FORMS = (
+    "write EMIT STREAM, or EMIT [STREAM] with AFTER WATERMARK, AFTER DELAY d, or AFTER DELAY d AND AFTER WATERMARK"
+)
 
 AFTER_ITEMS = {
     TokenType.FROM,
@@ -93,7 +95,9 @@ class SqrlParser(PipeParser):
         **{name: casting(name) for name in CASTING},
         **{name.upper(): called(name) for name in CALLED},
         **dict.fromkeys(("DATEDIFF", "DATE_DIFF"), time_difference),
-        "DATE_SUB": lambda args: exp.Anonymous(this="date_sub", expressions=args),  # of a text, it is no product with -1
+        "DATE_SUB": lambda args: exp.Anonymous(
+            this="date_sub", expressions=args
+        ),  # of a text, it is no product with -1
         "NOW": lambda args: exp.CurrentTimestamp(),
         "COLLECT": PipeParser.FUNCTIONS["COLLECT_LIST"],  # Flink's multiset: the same values, as a list
         **dict.fromkeys(("CURRENT_DATE", "CURDATE"), lambda args: of_now("current_date", "date")),
@@ -133,7 +137,9 @@ class SqrlParser(PipeParser):
             after and after.token_type == TokenType.L_PAREN and not skip
         ):
             return None
-        if after and (after.text.upper() == "TO" or (skip and after.token_type in (TokenType.NUMBER, TokenType.STRING))):
+        if after and (
+            after.text.upper() == "TO" or (skip and after.token_type in (TokenType.NUMBER, TokenType.STRING))
+        ):
             return None
         if not re.fullmatch(r"\s*[+-]?(\d+\.?\d*|\.\d+)\s*", count.text):
             hint = "write INTERVAL '1' DAY, or INTERVAL '1 02:03:04' DAY TO SECOND"
@@ -152,7 +158,12 @@ class SqrlParser(PipeParser):
                 return interval
         word, text = self._curr, self._next
         found = super()._parse_type(parse_interval, fallback_to_identifier)
-        if isinstance(found, exp.Cast) and text and text.token_type == TokenType.STRING and word.token_type in TIME_TYPES:
+        if (
+            isinstance(found, exp.Cast)
+            and text
+            and text.token_type == TokenType.STRING
+            and word.token_type in TIME_TYPES
+        ):
             self._covered(found, word)
             check_time(found, text)
         return found
@@ -187,8 +198,15 @@ class SqrlParser(PipeParser):
 
     def _refuse_quoted_unit(self) -> None:
         count, unit = self._token(1), self._token(2)
-        if count and unit and unit.token_type == TokenType.STRING and count.token_type in (TokenType.STRING, TokenType.NUMBER):
-            self.refuse("B3048", f"'{unit.text}' is not a unit", unit, hint="write the unit as a word: INTERVAL '1' DAY")
+        if (
+            count
+            and unit
+            and unit.token_type == TokenType.STRING
+            and count.token_type in (TokenType.STRING, TokenType.NUMBER)
+        ):
+            self.refuse(
+                "B3048", f"'{unit.text}' is not a unit", unit, hint="write the unit as a word: INTERVAL '1' DAY"
+            )
 
     def _parse_ceil_floor(self, expr_type: Any) -> Any:
         """`FLOOR(t TO HOUR)` is the same rounding as `hour(t)`; `CEIL(t TO HOUR)` is the end of the hour that has begun before."""
@@ -223,7 +241,9 @@ class SqrlParser(PipeParser):
         while True:
             if self._match(TokenType.COMMA):
                 if not self._curr or self._curr.token_type in (TokenType.FROM, TokenType.R_PAREN):
-                    self.refuse("B1003", "a select item is missing after the comma", self._prev, hint="remove the comma")
+                    self.refuse(
+                        "B1003", "a select item is missing after the comma", self._prev, hint="remove the comma"
+                    )
                 items.append(self._select_item())
             elif self._comma_is_missing(items):
                 items.append(self._select_item())
@@ -233,8 +253,15 @@ class SqrlParser(PipeParser):
     def _refuse_top(self) -> None:
         """`SELECT TOP 5`, as other systems limit rows."""
         count = self._token(2) if self._next and self._next.token_type == TokenType.L_PAREN else self._next
-        if self._curr.text.upper() == "TOP" and count and count.token_type == TokenType.NUMBER and count.start > self._curr.end:
-            self.refuse("B1001", "SELECT TOP is not supported", hint=f"write LIMIT {count.text} at the end of the query")
+        if (
+            self._curr.text.upper() == "TOP"
+            and count
+            and count.token_type == TokenType.NUMBER
+            and count.start > self._curr.end
+        ):
+            self.refuse(
+                "B1001", "SELECT TOP is not supported", hint=f"write LIMIT {count.text} at the end of the query"
+            )
 
     def _comma_is_missing(self, items: list[exp.Expr]) -> bool:
         if not self._curr or self._curr.token_type in AFTER_ITEMS or self._at_emit():
@@ -255,7 +282,9 @@ class SqrlParser(PipeParser):
         } or (self._curr.token_type == TokenType.L_PAREN and not isinstance(last, exp.Alias | exp.Column)):
             return False
         gap = self._prev.end + 1
-        self.findings.append(Problem("B1003", "a comma is missing between select items", gap, gap, "write a comma here", ","))
+        self.findings.append(
+            Problem("B1003", "a comma is missing between select items", gap, gap, "write a comma here", ",")
+        )
         return True
 
     def _said_as(self) -> bool:
@@ -332,7 +361,9 @@ class SqrlParser(PipeParser):
             self.refuse("B1001", f"unexpected `{self._next.text}` after EMIT", self._next, hint=f"write {meant}")
         if word == "MATCH_RECOGNIZE" and after == "(":
             self.refuse(
-                "B3040", "MATCH_RECOGNIZE is not supported", hint="use WINDOW BY, which finds windows of rows by conditions"
+                "B3040",
+                "MATCH_RECOGNIZE is not supported",
+                hint="use WINDOW BY, which finds windows of rows by conditions",
             )
         refuse_other(self)
 
@@ -343,7 +374,12 @@ class SqrlParser(PipeParser):
         first, after = self._curr, self._token(2)
         called = bool(first) and self._next is not None and self._next.token_type == TokenType.L_PAREN
         name = first.text.upper() if called else ""
-        if name == "COUNT" and after is not None and after.token_type == TokenType.R_PAREN and mentions_window(self._tokens):
+        if (
+            name == "COUNT"
+            and after is not None
+            and after.token_type == TokenType.R_PAREN
+            and mentions_window(self._tokens)
+        ):
             self._advance(3)
             return self._covered(exp.Anonymous(this=first.text, expressions=[]), first)  # type: ignore[no-any-return]
         node = super()._parse_function_call(*args, **kwargs)
@@ -411,10 +447,14 @@ class SqrlParser(PipeParser):
             elif self._match_text_seq("DELAY"):
                 delay = self._parse_bitwise()
                 if delay is None:
-                    self.refuse("B1002", "AFTER DELAY needs an interval", hint="write `AFTER DELAY INTERVAL '6' MINUTES`")
+                    self.refuse(
+                        "B1002", "AFTER DELAY needs an interval", hint="write `AFTER DELAY INTERVAL '6' MINUTES`"
+                    )
                 emit.set("delay", delay)
             else:
-                self.refuse("B1001", f"expected WATERMARK or DELAY after AFTER, found {shown(self._curr)}", hint=EMIT_FORMS)
+                self.refuse(
+                    "B1001", f"expected WATERMARK or DELAY after AFTER, found {shown(self._curr)}", hint=EMIT_FORMS
+                )
             if not self._match(TokenType.AND):
                 break
         if self._curr and (self._curr.token_type == TokenType.VAR or self._curr.text.upper() == "AFTER"):

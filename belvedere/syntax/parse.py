@@ -44,7 +44,9 @@ def parse_script(
         if any(raw.start <= start < raw.end for start, _ in read.expanded.missing):
             unread.add(_defined_by(raw.tokens).casefold())
             continue
-        statement, found = parsed[place] = (raw.end <= same and before.get(place)) or parse_statement(raw, text, file, read)
+        statement, found = parsed[place] = (raw.end <= same and before.get(place)) or parse_statement(
+            raw, text, file, read
+        )
         diagnostics += found
         if statement is not None:
             statements.append(statement)
@@ -76,7 +78,9 @@ def _defined_by(tokens: list[Token]) -> str:
     return ""
 
 
-def parse_statement(raw: RawStatement, text: str, file: str, read: Tokens) -> tuple[Statement | None, tuple[Diagnostic, ...]]:
+def parse_statement(
+    raw: RawStatement, text: str, file: str, read: Tokens
+) -> tuple[Statement | None, tuple[Diagnostic, ...]]:
     """Read one statement; None where it could not be read. With findings that reading could get over, it is there all the same."""
     parser = StatementParser(raw, text, file, read)
     statement = None
@@ -125,4 +129,6 @@ def _check_brackets(tokens: list[Token]) -> None:
     if opened:
         last = opened[-1]
         closing = ")" if last.text == "(" else "]"
-        raise Problem("B1007", f"`{last.text}` is never closed", last.start, last.end + 1, f"write `{closing}` where it ends")
+        raise Problem(
+            "B1007", f"`{last.text}` is never closed", last.start, last.end + 1, f"write `{closing}` where it ends"
+        )

@@ -110,7 +110,9 @@ class PositionedParser(OperatorParser):
     def refuse_fraction(self, number: Token, suffix: str) -> None:
         """Spark reads `1e2L` as a name, and `1.5L` not at all."""
         message = f"`{number.text}{suffix}` is not a whole number, as the suffix `{suffix}` requires"
-        self.refuse("B1001", message, number, hint=f"write CAST({number.text} AS BIGINT), or a whole number before `{suffix}`")
+        self.refuse(
+            "B1001", message, number, hint=f"write CAST({number.text} AS BIGINT), or a whole number before `{suffix}`"
+        )
 
     # -- positions ----------------------------------------------------------------------------------------------------
 
@@ -143,7 +145,9 @@ class PositionedParser(OperatorParser):
             if isinstance(argument, exp.Expr) and argument.parent is None and not _is_kept_as_word(node, argument):
                 start = argument.meta.get("start", self._prev.start)
                 hint = "remove it, or write a literal"
-                raise Problem("B3015", "this argument has no effect", start, argument.meta.get("end", self._prev.end) + 1, hint)
+                raise Problem(
+                    "B3015", "this argument has no effect", start, argument.meta.get("end", self._prev.end) + 1, hint
+                )
         return node
 
     _parse_types = _covering("_parse_types")

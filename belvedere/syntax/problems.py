@@ -76,7 +76,9 @@ def describe(message: str, token: Token | None, previous: Token | None) -> Probl
     if message.startswith("The number of provided arguments"):
         return Problem("B1014", "too many arguments for this function", start, end)
     if message.startswith("Found multiple"):
-        return Problem("B1013", lower_first(message).replace("'", "`").removesuffix(" clauses") + " clauses", start, end)
+        return Problem(
+            "B1013", lower_first(message).replace("'", "`").removesuffix(" clauses") + " clauses", start, end
+        )
     if message.startswith("Expected table name"):
         return Problem("B1002", f"expected the name of a table, found {found}", start, end)
     if not token:

@@ -56,7 +56,11 @@ def _empty_clauses(select: exp.Select) -> list[Problem]:
 def _where_after_group(select: exp.Select, where: exp.Where, group: exp.Group) -> Problem:
     where.meta["after_group"] = True
     keys = {key.alias_or_name.casefold() for key in group.expressions}
-    keys |= {item.name.casefold() for item in select.expressions if isinstance(item, exp.Column) and item in group.expressions}
+    keys |= {
+        item.name.casefold()
+        for item in select.expressions
+        if isinstance(item, exp.Column) and item in group.expressions
+    }
     for column in where.walk(prune=lambda node: isinstance(node, exp.Query)):
         if isinstance(column, exp.Column) and column.name.casefold() not in keys:
             message = f"WHERE follows GROUP BY, but `{column.name}` is not a group key"

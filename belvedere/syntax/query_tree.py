@@ -109,7 +109,9 @@ def is_stream(query: exp.Expr) -> bool:
 
 def is_modified(query: exp.Expr) -> bool:
     """Return whether clauses follow, or precede, the parentheses around a query."""
-    return isinstance(query, exp.Subquery) and any(query.args.get(k) for k in ("with_", "order", "limit", "offset", "emit"))
+    return isinstance(query, exp.Subquery) and any(
+        query.args.get(k) for k in ("with_", "order", "limit", "offset", "emit")
+    )
 
 
 def unwrap_query(query: exp.Expr) -> exp.Query:

@@ -147,7 +147,9 @@ class StatementParser(ClauseParser):
         if parameters is not None and path.owner:
             return self._with_parameters(path, parameters)
         if parameters is not None and not self._subscribes():
-            return DefineTemplate(span=self._span(), doc=self.raw.doc, path=path, parameters=parameters, query=self._query())
+            return DefineTemplate(
+                span=self._span(), doc=self.raw.doc, path=path, parameters=parameters, query=self._query()
+            )
         if self._at_distinct_on():
             return self._distinct_on(path)
         if self._at_join():
@@ -306,7 +308,9 @@ class StatementParser(ClauseParser):
         every = self._match(TokenType.STAR)
         alias = self._name("a name") if self._match(TokenType.ALIAS) else None
         if every:
-            return ImportAll(span=self._span(), doc=self.raw.doc, origin=path, alias=alias, clauses=self._input_clauses())
+            return ImportAll(
+                span=self._span(), doc=self.raw.doc, origin=path, alias=alias, clauses=self._input_clauses()
+            )
         if len(path.parts) < 2 and alias is None:
             hint = f"write `IMPORT {path.text}.Table`, or `IMPORT {path.text}.*` for all its tables"
             raise Problem("B1016", f"IMPORT `{path.text}` names no table", path.span.start, path.span.end, hint)
@@ -323,7 +327,9 @@ class StatementParser(ClauseParser):
         if len(sink.parts) != 2:
             hint = f"write `EXPORT {relation.text} TO {sink.parts[0].text}.Name`"
             raise Problem("B1017", "EXPORT needs a sink and a name in it", sink.span.start, sink.span.end, hint)
-        return ExportStatement(span=self._span(), doc=self.raw.doc, relation=relation, sink=sink.parts[0], target=sink.parts[1])
+        return ExportStatement(
+            span=self._span(), doc=self.raw.doc, relation=relation, sink=sink.parts[0], target=sink.parts[1]
+        )
 
     # -- CREATE -------------------------------------------------------------------------------------------------------
 
@@ -340,7 +346,9 @@ class StatementParser(ClauseParser):
             return self._create_view()
         nearest = nearest_name(self._curr.text if self._curr else "", ("VIEW", "TABLE", "STREAM", "SUBSCRIPTION"))
         hint = f"did you mean `{nearest}`?" if nearest else "write CREATE VIEW, STREAM, TABLE or SUBSCRIPTION"
-        self.refuse("B1008", f"CREATE {self._curr.text if self._curr else ''} is not a statement".replace("  ", " "), hint=hint)
+        self.refuse(
+            "B1008", f"CREATE {self._curr.text if self._curr else ''} is not a statement".replace("  ", " "), hint=hint
+        )
 
     def _create_view(self) -> Statement:
         self._match_text_seq("IF", "NOT", "EXISTS")

@@ -90,7 +90,9 @@ def _read() -> dict[Class, frozenset[str]]:
         for classes, names in _NAMES.items()
         for name in classes.split()
     }
-    own = {class_: frozenset(class_.arg_types) for class_ in (EmitClause, WindowCall, WindowByBlock, SplClause, SplPart)}
+    own = {
+        class_: frozenset(class_.arg_types) for class_ in (EmitClause, WindowCall, WindowByBlock, SplClause, SplPart)
+    }
     return {**read, **own}
 
 
@@ -122,9 +124,15 @@ _SHOWN: dict[tuple[Class, str], tuple[str, str | None]] = {
     (exp.SetOperation, "kind"): ("CORRESPONDING", "write UNION BY NAME, with the same columns on both sides"),
     (exp.Star, "ilike"): ("ILIKE after *", "name the columns"),
     (exp.Group, "totals"): ("WITH TOTALS", "write GROUP BY ROLLUP (...), which adds a total"),
-    (exp.Limit, "expressions"): ("LIMIT ... BY", "write QUALIFY row_number() OVER (PARTITION BY ... ORDER BY ...) <= n"),
+    (exp.Limit, "expressions"): (
+        "LIMIT ... BY",
+        "write QUALIFY row_number() OVER (PARTITION BY ... ORDER BY ...) <= n",
+    ),
     (exp.Limit, "this"): ("LIMIT in a function", "write slice(array_sort(...), 1, n)"),
-    (exp.LimitOptions, "percent"): ("PERCENT", "write a number of rows, or QUALIFY percent_rank() OVER (ORDER BY ...) < 0.4"),
+    (exp.LimitOptions, "percent"): (
+        "PERCENT",
+        "write a number of rows, or QUALIFY percent_rank() OVER (ORDER BY ...) < 0.4",
+    ),
     (exp.LimitOptions, "with_ties"): ("WITH TIES", "write QUALIFY rank() OVER (ORDER BY ...) <= n"),
     (exp.WindowSpec, "exclude"): ("EXCLUDE", "subtract the row's own value"),
     (exp.Window, "first"): ("FIRST and LAST in OVER", "write OVER (PARTITION BY ... ORDER BY ...)"),

@@ -45,7 +45,9 @@ def distance(left: str, right: str, limit: int) -> int:
 
 def text_name(expr: exp.Expr) -> str:
     """A name made of what an expression says: `max(temp)` is `max_temp`."""
-    text = re.sub(r"\W+", "_", expr.sql(SparkSql, unsupported_level=ErrorLevel.IGNORE).replace("`", "")).strip("_").lower()
+    text = (
+        re.sub(r"\W+", "_", expr.sql(SparkSql, unsupported_level=ErrorLevel.IGNORE).replace("`", "")).strip("_").lower()
+    )
     return text[:60].strip("_") or "column"
 
 

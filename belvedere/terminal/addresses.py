@@ -13,7 +13,9 @@ from belvedere.project.settings import ProjectSettings
 
 LOOPBACK = "127.0.0.1"
 
-StoreOption = Annotated[str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")]
+StoreOption = Annotated[
+    str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")
+]
 """The option of commands that work on a store."""
 
 

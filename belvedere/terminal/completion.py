@@ -42,7 +42,9 @@ class Words:
     def _of_command(self, text: str) -> Iterator[tuple[str, int]]:
         word, space, begun = text.partition(" ")
         relations = [r.name for r in self.known]
-        names = [*relations, *self.templates] if word == "\\d" else ["table", "json", "csv"] if word == "\\format" else []
+        names = (
+            [*relations, *self.templates] if word == "\\d" else ["table", "json", "csv"] if word == "\\format" else []
+        )
         for name in names if space else COMMANDS:
             start = begun if space else word
             if name.casefold().startswith(start.casefold()):

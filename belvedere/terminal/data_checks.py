@@ -93,7 +93,9 @@ def _without_rows(name: str) -> Iterator[None]:
         log.disabled = before
 
 
-def _looked(table: Input, catalog: Catalog, project: ProjectSettings, sample: Callable[[Input], Sampled | None]) -> Looked:
+def _looked(
+    table: Input, catalog: Catalog, project: ProjectSettings, sample: Callable[[Input], Sampled | None]
+) -> Looked:
     assert table.source is not None
     about = (table.name, table.source.source, table.source.table, table.source.connector)
     try:
@@ -144,7 +146,9 @@ def _as_json(looked: Looked) -> dict[str, Any]:
         ]
     if looked.note:
         found["note"] = looked.note
-    reported: list[Mapping[str, Any]] = [{k: v for k, v in asdict(f).items() if v not in ("", None)} for f in looked.findings]
+    reported: list[Mapping[str, Any]] = [
+        {k: v for k, v in asdict(f).items() if v not in ("", None)} for f in looked.findings
+    ]
     return found | {"rows": looked.rows, "fit": looked.fit, "findings": reported}
 
 

@@ -108,10 +108,14 @@ def _columns(table: Input, sampled: Sampled, rows: pa.Table) -> Iterator[Finding
     declared = [c.name for c in columns_of(table)]
     others = [n for n in sampled.names or () if n not in declared]
     if others:
-        listed = ", ".join(others[:SHOWN_NAMES]) + (f" and {len(others) - SHOWN_NAMES} more" if others[SHOWN_NAMES:] else "")
+        listed = ", ".join(others[:SHOWN_NAMES]) + (
+            f" and {len(others) - SHOWN_NAMES} more" if others[SHOWN_NAMES:] else ""
+        )
         hint = "they are ignored: declare the columns that you need"
         yield Finding(
-            "unnamed", f"the data has {counted(len(others), 'column')} that the table does not declare: {listed}", hint=hint
+            "unnamed",
+            f"the data has {counted(len(others), 'column')} that the table does not declare: {listed}",
+            hint=hint,
         )
     for name in declared:
         has_values = name in rows.schema.names and rows[name].null_count < rows.num_rows
@@ -120,11 +124,15 @@ def _columns(table: Input, sampled: Sampled, rows: pa.Table) -> Iterator[Finding
         if sampled.names is not None and name not in sampled.names:
             near = nearest_name(name, others)
             hint = (
-                "remove it from the table, or send it" if near is None else f'the data has "{near}": names are case-sensitive'
+                "remove it from the table, or send it"
+                if near is None
+                else f'the data has "{near}": names are case-sensitive'
             )
             yield Finding("missing", f'no row has the column "{name}"', hint=hint)
         elif rows.num_rows:
-            yield Finding("empty", f'column "{name}" is NULL in all of them', rows.num_rows, hint="check that this is intended")
+            yield Finding(
+                "empty", f'column "{name}" is NULL in all of them', rows.num_rows, hint="check that this is intended"
+            )
 
 
 def _types(table: Input, sampled: Sampled) -> Iterator[Finding]:
@@ -145,7 +153,11 @@ def _times(table: Input, rows: pa.Table) -> Iterator[Finding]:
             continue
         times = rows[name].cast(pa.timestamp("us", tz=rows[name].type.tz)).cast(pa.int64())
         for wrong, what, hint in (
-            (pc.greater(times, now), "in the future", "the watermark rises to it, and all later rows are late: check the unit"),
+            (
+                pc.greater(times, now),
+                "in the future",
+                "the watermark rises to it, and all later rows are late: check the unit",
+            ),
             (pc.less(times, OLD), "before 1971", "numbers are seconds since 1970: check the unit"),
         ):
             found = rows.filter(pc.fill_null(wrong, False))
@@ -162,7 +174,9 @@ def _keys(table: Input, sampled: Sampled, rows: pa.Table) -> Iterator[Finding]:
     parts = [label for count, label in sampled.arrived.producers for _ in range(count)]
     if sampled.order == "parts" and len(parts) != rows.num_rows:
         return
-    keys = rows.select(list(table.primary_key)).append_column("__part", pa.array(parts or [""] * rows.num_rows, pa.string()))
+    keys = rows.select(list(table.primary_key)).append_column(
+        "__part", pa.array(parts or [""] * rows.num_rows, pa.string())
+    )
     groups = keys.group_by(list(table.primary_key)).aggregate([("__part", "count"), ("__part", "count_distinct")])
     counts = groups["__part_count_distinct" if sampled.order == "parts" else "__part_count"]
     twice = groups.filter(pc.greater(counts, 1))

@@ -85,7 +85,9 @@ def measure(url: str, root: Path | str | None = None) -> Sizes:
         state = read_state(reader, url, root)
         for name, found in state.sizes().items():
             table = sizes.get(name)
-            sizes[name] = Size(found.rows, found.bytes + (table.bytes if table else 0), found.runs, found.asked, found.found)
+            sizes[name] = Size(
+                found.rows, found.bytes + (table.bytes if table else 0), found.runs, found.asked, found.found
+            )
         state.close()
         return sizes
     finally:

@@ -33,7 +33,10 @@ def project_from_address(address: str, registry: str | None = None) -> NewProjec
 
 
 def _from_kafka(address: str, registry: str | None) -> NewProject:
-    from belvedere.connectors.kafka.proposal import ProposedTopic, proposed_topics  # loads PySpark, which takes a second
+    from belvedere.connectors.kafka.proposal import (
+        ProposedTopic,
+        proposed_topics,
+    )  # loads PySpark, which takes a second
 
     options, written, to_do = _client(address)
     named, more = ("", []) if registry is None else _without_password(registry, f"{BUS}_registry_password".upper())
@@ -50,7 +53,9 @@ def _from_kafka(address: str, registry: str | None) -> NewProject:
             if found.format in ("avro", "protobuf"):
                 form.append(f"registry = {in_quotes(named)}")
                 to_do += [t for t in more if t not in to_do]
-            sections[source] = [f'[sources.{source}]\nconnector = "kafka"\n' + "\n".join([*_lines(written), *form]) + "\n"]
+            sections[source] = [
+                f'[sources.{source}]\nconnector = "kafka"\n' + "\n".join([*_lines(written), *form]) + "\n"
+            ]
         name = imports.free(re.sub(r"\W+", "_", found.topic, flags=re.ASCII).strip("_") or "topic")
         name = name if not name[0].isdigit() else f"topic_{name}"
         imports.add(source, name, found.columns)
@@ -88,7 +93,9 @@ def _client(address: str) -> tuple[dict[str, Any], dict[str, str], list[str]]:
 
 def _declared(found: Any) -> list[str]:
     lines = [f"topic = {in_quotes(found.topic)}"]
-    lines.append("columns = { " + ", ".join(f"{_key(f.name)} = {in_quotes(type_text(f.type))}" for f in found.columns) + " }")
+    lines.append(
+        "columns = { " + ", ".join(f"{_key(f.name)} = {in_quotes(type_text(f.type))}" for f in found.columns) + " }"
+    )
     if found.has_other_keys:
         from belvedere.connectors.kafka.proposal import KEY_COLUMN  # loads PySpark, which takes a second
 
@@ -147,7 +154,9 @@ def _publication(server: Any, requested: list[Any]) -> list[str]:
     ((level,),) = server.ask("SELECT current_setting('wal_level')")
     found = [] if level == "logical" else ["on the server: ALTER SYSTEM SET wal_level = logical; then restart it"]
     rows = server.ask(
-        "SELECT tablename FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s", server.publication, server.schema
+        "SELECT tablename FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s",
+        server.publication,
+        server.schema,
     )
     published = {n for (n,) in rows}
     missing = [t.name for t in requested if t.name not in published]

@@ -94,12 +94,18 @@ class LogLines:
         write_log(text)
 
     def progress(self, progress: EpochProgress) -> None:
-        from belvedere.terminal.run_display import by_name, epoch_line, rejected_lines  # loads PySpark, which takes a second
+        from belvedere.terminal.run_display import (
+            by_name,
+            epoch_line,
+            rejected_lines,
+        )  # loads PySpark, which takes a second
 
         rejected = sum(progress.rejected.values())
         figures = {"rows": sum(progress.rows_in.values()), "seconds": round(progress.seconds, 4), "rejected": rejected}
         level = "WARNING" if rejected or progress.quarantined else "INFO"
-        write_log(epoch_line(progress), level, epoch=progress.epoch, **figures, quarantined=sorted(progress.quarantined))
+        write_log(
+            epoch_line(progress), level, epoch=progress.epoch, **figures, quarantined=sorted(progress.quarantined)
+        )
         for view, rows in by_name(progress.changes).items():
             if rows:
                 write_log(f"{view} changed", epoch=progress.epoch, view=view, rows=rows)

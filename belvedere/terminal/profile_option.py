@@ -24,7 +24,9 @@ ProfileOption = Annotated[
 VariableOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--var", help="the value of {{name}} in scripts, before that of belvedere.toml; may be repeated", metavar="NAME=VALUE"
+        "--var",
+        help="the value of {{name}} in scripts, before that of belvedere.toml; may be repeated",
+        metavar="NAME=VALUE",
     ),
 ]
 

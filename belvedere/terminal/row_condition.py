@@ -39,7 +39,9 @@ def predicate_of_condition(view: str, condition: str, known: Vocabulary) -> RowP
     try:
         template = _compiled(f"{begin}(", condition, "\n)", known, columns)
     except BelvedereError as error:
-        raise fail("B8114", "there is more text after the condition", span=error.diagnostics[0].span, hint=ADVICE) from error
+        raise fail(
+            "B8114", "there is more text after the condition", span=error.diagnostics[0].span, hint=ADVICE
+        ) from error
     found = next((n for n in template.plan.walk() if isinstance(n, Filter)), None)
     if found is None or any(not isinstance(n, Scan) and len(n.inputs) != 1 for n in template.plan.walk()):
         raise fail("B8114", "the condition must compare columns of the row with literals", hint=ADVICE)

@@ -85,7 +85,8 @@ class JsonLines(PlainLines):
 
     def progress(self, progress: EpochProgress) -> None:
         rejected = [
-            {"table": r.table, "file": r.file, "line": r.line, "text": r.text, "reason": r.reason} for r in progress.examples
+            {"table": r.table, "file": r.file, "line": r.line, "text": r.text, "reason": r.reason}
+            for r in progress.examples
         ]
         self._object(
             {
@@ -164,9 +165,7 @@ class LiveTable:
 
         if self.last is None:
             return f"{NOW.line() if NOW.text else self.under_way}; the first epochs take longest"
-        summary = (
-            f"epoch {self.last.epoch}   {self.rows:,} rows   {self.rate:,.0f} rows/s   {self.last.seconds:.2f} s per epoch"
-        )
+        summary = f"epoch {self.last.epoch}   {self.rows:,} rows   {self.rate:,.0f} rows/s   {self.last.seconds:.2f} s per epoch"
         summary += f"   {NOW.line()}" if NOW.text and NOW.seconds >= 1 else ""
         summary += f"   {self.rejected:,} rejected" if self.rejected else ""
         table = Table()
@@ -192,7 +191,9 @@ def _streams_table(streams: Sequence[StreamStatus]) -> Any:
         table.add_column(name)
     table.add_column("late", justify="right")
     for stream in streams[:SHOWN_VIEWS]:
-        bound = "none yet" if stream.bound is None else time_text(stream.bound) + (" (assumed)" if stream.assumed else "")
+        bound = (
+            "none yet" if stream.bound is None else time_text(stream.bound) + (" (assumed)" if stream.assumed else "")
+        )
         table.add_row(f"{stream.stream}.{stream.column}", bound, _names(stream), f"{stream.late:,}")
     return table
 

@@ -206,7 +206,9 @@ class Shell:
         table = find_named(tables.values(), name)
         if table is None:
             raise fail("B2001", f"table `{name}` is not defined", hint=did_you_mean(name, [*tables, *known.templates]))
-        rows = [(c.name, type_text(c.type) + ("" if c.nullable else " NOT NULL"), c.doc or "") for c in table.schema.visible]
+        rows = [
+            (c.name, type_text(c.type) + ("" if c.nullable else " NOT NULL"), c.doc or "") for c in table.schema.visible
+        ]
         text = side_by_side(("column", "type", ""), rows)
         key = table.schema.key or ()
         text += f"key: {', '.join(key)}\n" if key and not any(table.schema[n].hidden for n in key) else ""

@@ -71,7 +71,11 @@ class StoreTables:
     def quarantined(self) -> dict[str, int | None]:
         """The relations in quarantine, each with its last good epoch; None where no epoch has filled it."""
         last = self.reader.last_epoch()
-        return {n: e for n, e in quarantined(failures_of(last.extra)).items() if is_readable(n)} if last is not None else {}
+        return (
+            {n: e for n, e in quarantined(failures_of(last.extra)).items() if is_readable(n)}
+            if last is not None
+            else {}
+        )
 
     def vocabulary(self) -> Vocabulary:
         """Return the names that a query may use."""
@@ -126,7 +130,9 @@ def query_copies(sql: str, url: str, then: int | datetime | None) -> StoreAnswer
 
     shown = {i: r.select(columns) for (i, columns), r in zip(read.items(), found, strict=True)}
     with batch_session() as spark:
-        return StoreAnswer(answer_template(spark, catalog, template, shown), "the query reads former states or ordered rows")
+        return StoreAnswer(
+            answer_template(spark, catalog, template, shown), "the query reads former states or ordered rows"
+        )
 
 
 def state_rows(relation: str, url: str) -> pa.Table:

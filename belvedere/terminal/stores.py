@@ -39,7 +39,9 @@ def compile_over_store(
     url = store_url(given, project, script)
     project = with_starting_columns(project, url) if starting else with_stored_columns(project, url)
     compiled = compile_script(text, path=script, project=project, store=url)
-    return OverStore(url, project, compiled.catalog, tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics))))
+    return OverStore(
+        url, project, compiled.catalog, tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics)))
+    )
 
 
 def sound_project(script: Path) -> ProjectSettings:

@@ -94,7 +94,8 @@ class Clocks:
     def of_document(cls, document: Mapping[str, Any]) -> Clocks:
         """The clocks that `as_document` wrote; none for an empty document."""
         streams = {
-            t: {c: StreamClock.of_document(d) for c, d in columns.items()} for t, columns in document.get("streams", {}).items()
+            t: {c: StreamClock.of_document(d) for c, d in columns.items()}
+            for t, columns in document.get("streams", {}).items()
         }
         return cls(streams, {t: Counts(*c) for t, c in document.get("counts", {}).items()})
 
@@ -146,7 +147,9 @@ def move_on(
     return clocks
 
 
-def send_bound(clocks: Clocks, table: Input, column: str, bound: int, now: int, producer: str | None, strict: bool) -> Clocks:
+def send_bound(
+    clocks: Clocks, table: Input, column: str, bound: int, now: int, producer: str | None, strict: bool
+) -> Clocks:
     """An explicit bound of a producer on one event-time column."""
     return clocks.advanced(table.id, column, producers.bounded, producer, bound + (STRICT if strict else 0), now)
 

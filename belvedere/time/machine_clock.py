@@ -77,7 +77,9 @@ class MachineClock:
                 return
             self._reported = counter
         ahead = duration_text(clock - expected)
-        self.notify(f"the clock of this machine has jumped ahead by {ahead}: now() continues from before the jump; {ACCEPT}")
+        self.notify(
+            f"the clock of this machine has jumped ahead by {ahead}: now() continues from before the jump; {ACCEPT}"
+        )
 
     def document(self) -> dict[str, Any]:
         """Return the record for an epoch's row; empty if a later process could not compute the elapsed time."""

@@ -109,7 +109,9 @@ class Intake:
         """Take retractions in; their times do not count."""
         self.hold(AcceptedRows(table.id, 0, None, rows))
 
-    def bound(self, table: Input, time: int, now: int, *, column: str | None, producer: str | None, strict: bool) -> None:
+    def bound(
+        self, table: Input, time: int, now: int, *, column: str | None, producer: str | None, strict: bool
+    ) -> None:
         """A bound of a producer on an event-time column (None: the first)."""
         self.hold(self.decide(ProducerAct(Act.BOUND, table.id, now, producer, time, column, strict)))
 
@@ -152,12 +154,16 @@ class Intake:
         names = [w.column for w in table.watermarks]
         if not names:
             hint = f"declare one: WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS among the columns of {table.name}"
-            raise fail("B5021", f'"{table.name}" has no event-time column, so it accepts no bounds and producers', hint=hint)
+            raise fail(
+                "B5021", f'"{table.name}" has no event-time column, so it accepts no bounds and producers', hint=hint
+            )
         if column is None:
             return names[0]
         found = next((n for n in names if n.casefold() == column.casefold()), None)
         if found is None:
-            raise fail("B5021", f'"{column}" is not an event-time column of "{table.name}"', hint=f"it has {', '.join(names)}")
+            raise fail(
+                "B5021", f'"{column}" is not an event-time column of "{table.name}"', hint=f"it has {', '.join(names)}"
+            )
         return found
 
 
@@ -166,7 +172,9 @@ def log_late_rows(table: Input, before: Clocks, admission: Admission) -> None:
     counted = before.counts.get(table.id, Counts()).late
     for number in log_points(counted, counted + len(admission.late)):
         row = admission.late[number - counted - 1]
-        LOG.warning('late row %d of "%s": %s %s is below %s', number, table.name, row.column, _time(row.time), _time(row.bound))
+        LOG.warning(
+            'late row %d of "%s": %s %s is below %s', number, table.name, row.column, _time(row.time), _time(row.bound)
+        )
 
 
 def refused(table: Input, row: LateRow) -> Diagnostic:

@@ -105,7 +105,9 @@ def holding_back(clock: StreamClock) -> tuple[str | None, ...]:
         return unknown
     floor = clock.bound if clock.assumed else None
     active = {
-        name: p.bound for name, p in clock.producers.items() if p.bound is not None and (floor is None or p.bound >= floor)
+        name: p.bound
+        for name, p in clock.producers.items()
+        if p.bound is not None and (floor is None or p.bound >= floor)
     }
     if len(set(active.values())) < 2:
         return ()

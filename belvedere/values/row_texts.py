@@ -27,9 +27,13 @@ def as_table(rows: pa.Table) -> str:
     widths = [max([len(n), *(len(row[i]) for row in cells)]) for i, n in enumerate(names)]
 
     def line(values: Iterable[str]) -> str:
-        return "  ".join(v.rjust(w) if r else v.ljust(w) for v, w, r in zip(values, widths, right, strict=True)).rstrip()
+        return "  ".join(
+            v.rjust(w) if r else v.ljust(w) for v, w, r in zip(values, widths, right, strict=True)
+        ).rstrip()
 
-    return "\n".join([line(names), "  ".join("-" * w for w in widths), *map(line, cells), f"({rows_text(rows)})"]) + "\n"
+    return (
+        "\n".join([line(names), "  ".join("-" * w for w in widths), *map(line, cells), f"({rows_text(rows)})"]) + "\n"
+    )
 
 
 def as_html(rows: pa.Table, most: int) -> str:
@@ -65,7 +69,9 @@ def python_rows(rows: pa.Table) -> Iterable[dict[str, Any]]:
 def json_text(value: Any) -> str:
     """A value as JSON; what JSON has not as the text that `value_text` makes."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(str(k), ensure_ascii=False)}: {json_text(v)}" for k, v in value.items()) + "}"
+        return (
+            "{" + ", ".join(f"{json.dumps(str(k), ensure_ascii=False)}: {json_text(v)}" for k, v in value.items()) + "}"
+        )
     if isinstance(value, list):
         if value and all(isinstance(v, tuple) for v in value):  # Arrow gives maps as pairs
             return json_text(dict(value))

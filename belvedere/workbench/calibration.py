@@ -132,7 +132,9 @@ def _epochs(bench: Workbench, many: int, count: int) -> EpochSeconds:
             bench.step()
             yield processor_time() - begin
 
-    few = sorted(list(seconds(FEW, SMALL_EPOCHS * count))[count * SMALL_EPOCHS // 2 :])  # the first ones compile their code
+    few = sorted(
+        list(seconds(FEW, SMALL_EPOCHS * count))[count * SMALL_EPOCHS // 2 :]
+    )  # the first ones compile their code
     large = list(seconds(many, count))
     return EpochSeconds(
         mean(few[: len(few) * 4 // 5]), median(large[count // 3 :])

@@ -147,11 +147,18 @@ class Workbench:
         """A retraction, of dicts or a frame: by key where the table has a primary key, else by equality of all columns, one for one."""
         source = find_input(self.catalog, str(table))
         if source.append_only:
-            raise fail("B6011", f'"{source.name}" is a stream: its rows cannot be deleted', hint="declare it with CREATE TABLE")
+            raise fail(
+                "B6011", f'"{source.name}" is a stream: its rows cannot be deleted', hint="declare it with CREATE TABLE"
+            )
         self._take(source, deletions_of_program(source, rows), -1, claims=claims)
 
     def _take(
-        self, source: Input, table: pa.Table, weight: int, producer: str | None = None, claims: Mapping[str, Any] | None = None
+        self,
+        source: Input,
+        table: pa.Table,
+        weight: int,
+        producer: str | None = None,
+        claims: Mapping[str, Any] | None = None,
     ) -> None:
         if not table.num_rows:
             return
@@ -171,7 +178,9 @@ class Workbench:
     ) -> None:
         """A rowtime bound: no later row of the producer is below `time` (`strict`: nor at it). `column` None: the first."""
         at = microseconds(_time(time))
-        self._intake.bound(find_input(self.catalog, table), at, self._now(), column=column, producer=producer, strict=strict)
+        self._intake.bound(
+            find_input(self.catalog, table), at, self._now(), column=column, producer=producer, strict=strict
+        )
 
     def open(self, table: str, producer: str | None = None, bound: Any = None) -> None:
         """A producer comes: until its first row or bound it holds the stream where it is."""
@@ -238,7 +247,9 @@ class Workbench:
             return row_list(self._shown(id_, sorted_rows(self.engine.rows(id_), self._order(id_))))
         if table is None:
             raise fail(
-                "B7050", f'"{view}" is private and not stored', hint="give it a name without the leading underscore to serve it"
+                "B7050",
+                f'"{view}" is private and not stored',
+                hint="give it a name without the leading underscore to serve it",
             )
         then = as_of if as_of is None or isinstance(as_of, int) else _time(as_of)
         rows = self._stored(id_, then)
@@ -323,7 +334,9 @@ class Workbench:
         ids = {view: self._relation(view) for view in views}
         now = self.engine.last.clock or self._clock or datetime.now(UTC)
         answers = self._batch.answers(list(dict.fromkeys(ids.values())), now)
-        return {view: row_list(self._shown(id_, sorted_rows(answers[id_], self._order(id_)))) for view, id_ in ids.items()}
+        return {
+            view: row_list(self._shown(id_, sorted_rows(answers[id_], self._order(id_)))) for view, id_ in ids.items()
+        }
 
     def graphql(
         self,
@@ -339,7 +352,9 @@ class Workbench:
         reader = self.store.reader()
         try:
             tables = self.engine.tables.by_name
-            answer: dict[str, Any] = execute_graphql(self.catalog, tables, reader, text, variables, claims=claims, role=role)
+            answer: dict[str, Any] = execute_graphql(
+                self.catalog, tables, reader, text, variables, claims=claims, role=role
+            )
             return answer
         finally:
             reader.close()

@@ -53,7 +53,9 @@ def _change(chance: random.Random, tables: dict[str, list[Row]], day: datetime) 
     if chance.random() < 0.4:
         tables["Cardholders"].append(_holder(chance, chance.randint(1, HOLDERS), moments[0]))
     if chance.random() < 0.4:
-        tables["Cards"].append(_row(moments[1], card=_card(chance.randint(0, CARDS)), holder=chance.randint(1, HOLDERS)))
+        tables["Cards"].append(
+            _row(moments[1], card=_card(chance.randint(0, CARDS)), holder=chance.randint(1, HOLDERS))
+        )
     if chance.random() < 0.5:
         tables["Merchants"].append(_merchant(chance, chance.randint(1, MERCHANTS), moments[2]))
 

@@ -47,7 +47,11 @@ def load(table: str) -> pa.Table:
     convert = pa_csv.ConvertOptions(
         null_values=["", "NA"],
         strings_can_be_null=True,
-        column_types={"tailnum": pa.string(), "time_hour": pa.timestamp("us", tz="UTC"), **{c: pa.int64() for c in WHOLE}},
+        column_types={
+            "tailnum": pa.string(),
+            "time_hour": pa.timestamp("us", tz="UTC"),
+            **{c: pa.int64() for c in WHOLE},
+        },
     )
     if path.suffix != ".zip":
         return pa_csv.read_csv(path, convert_options=convert)
@@ -100,7 +104,12 @@ def _write_json_lines(rows: pa.Table, path: Path) -> None:
 
 
 def write(
-    folder: Path, form: str = "json", by: str = "day", since: date | None = None, until: date | None = None, pause: float = 0.0
+    folder: Path,
+    form: str = "json",
+    by: str = "day",
+    since: date | None = None,
+    until: date | None = None,
+    pause: float = 0.0,
 ) -> int:
     """Write every table; returns how many files. Tables without dates come first, `pause` seconds pass between dated files."""
     ending = "jsonl" if form == "json" else form

@@ -54,7 +54,9 @@ def stations(spark: Any, count: int, seed: int, days: int | None = None) -> Any:
     )
 
 
-def readings(spark: Any, count: int, seed: int = 1, days: int | None = None, elements: tuple[str, ...] = ("TMIN",)) -> Any:
+def readings(
+    spark: Any, count: int, seed: int = 1, days: int | None = None, elements: tuple[str, ...] = ("TMIN",)
+) -> Any:
     """The observations of `count` stations."""
     each_day = stations(spark, count, seed, days).selectExpr("*", "explode(sequence(0, days - 1)) AS day")
     dated = each_day.selectExpr("*", "date_add(first_day, day) AS date")

@@ -105,4 +105,6 @@ def _schema() -> Any:
     import pyarrow as pa
 
     text = [(n, pa.string()) for n in ("mflag", "qflag", "sflag")]
-    return pa.schema([("station", pa.string()), ("date", pa.date32()), ("dataType", pa.string()), ("val", pa.int64()), *text])
+    return pa.schema(
+        [("station", pa.string()), ("date", pa.date32()), ("dataType", pa.string()), ("val", pa.int64()), *text]
+    )

@@ -32,7 +32,12 @@ def days(end: datetime, seed: int = 1) -> list[dict[str, list[Row]]]:
     moments: dict[str, list[tuple[datetime, Row]]] = {table: [] for table in TABLES}
     _reference_data(chance, start, moments)
     for number in range(DAYS * ORDERS_A_DAY):
-        _order(chance, 1 + number, start + timedelta(minutes=number * 1440 / ORDERS_A_DAY + chance.randint(0, 100)), moments)
+        _order(
+            chance,
+            1 + number,
+            start + timedelta(minutes=number * 1440 / ORDERS_A_DAY + chance.randint(0, 100)),
+            moments,
+        )
     result = [{table: [] for table in TABLES} for _ in range(DAYS)]
     for table, rows in moments.items():
         for moment, row in sorted(rows, key=lambda pair: pair[0]):
@@ -56,10 +61,17 @@ def _reference_data(chance: random.Random, start: datetime, moments: dict[str, l
 
 
 def _customer(chance: random.Random, number: int, moment: datetime) -> Row:
-    return {"customer_id": number, "name": f"Customer {number}", "city": chance.choice(CITIES), "updated_at": _text(moment)}
+    return {
+        "customer_id": number,
+        "name": f"Customer {number}",
+        "city": chance.choice(CITIES),
+        "updated_at": _text(moment),
+    }
 
 
-def _order(chance: random.Random, number: int, moment: datetime, moments: dict[str, list[tuple[datetime, Row]]]) -> None:
+def _order(
+    chance: random.Random, number: int, moment: datetime, moments: dict[str, list[tuple[datetime, Row]]]
+) -> None:
     """An order of one to four products, and the one or two parcels that it becomes some hours later."""
     skus = chance.sample(list(PRODUCTS), chance.randint(1, 4))
     items = [

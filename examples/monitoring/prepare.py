@@ -23,7 +23,10 @@ GROUPS: list[Row] = [
     {
         "groupid": 501,
         "groupName": "Wenatchee Factory",
-        "machines": [{"machineId": 1075, "machineName": "Mill Saw"}, {"machineId": 1098, "machineName": "Wood Grinder"}],
+        "machines": [
+            {"machineId": 1075, "machineName": "Mill Saw"},
+            {"machineId": 1098, "machineName": "Wood Grinder"},
+        ],
     },
     {"groupid": 502, "groupName": "Malmö Süd", "machines": [{"machineId": 1201, "machineName": "Kettensäge 🪚"}]},
     {"groupid": 503, "groupName": "empty hall", "machines": []},

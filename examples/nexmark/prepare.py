@@ -128,7 +128,9 @@ def _persons(numbers: Numbers, draw: _Draw) -> pa.Table:
         {
             "id": FIRST_ID + _last_person(numbers),
             "name": _join([first, last], " "),
-            "email": _join([_text(draw.below(numbers, 8, 10**6)), "@mail", _text(draw.below(numbers, 9, 100)), ".example"]),
+            "email": _join(
+                [_text(draw.below(numbers, 8, 10**6)), "@mail", _text(draw.below(numbers, 9, 100)), ".example"]
+            ),
             "credit_card": card,
             "city": _pick(CITIES, numbers, draw, 10),
             "state": _pick(STATES, numbers, draw, 11),

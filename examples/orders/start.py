@@ -77,7 +77,9 @@ def make_customers(url: str) -> None:
             connection.execute("CREATE TABLE customers (id bigint PRIMARY KEY, name text NOT NULL, city text NOT NULL)")
             for row in traffic.customers():
                 connection.execute("INSERT INTO customers VALUES (%(id)s, %(name)s, %(city)s)", row)
-            connection.execute("CREATE PUBLICATION belvedere FOR TABLE customers WITH (publish_via_partition_root = true)")
+            connection.execute(
+                "CREATE PUBLICATION belvedere FOR TABLE customers WITH (publish_via_partition_root = true)"
+            )
 
 
 def orders_so_far(address: str, patience: float = 30.0) -> int:
@@ -87,7 +89,9 @@ def orders_so_far(address: str, patience: float = 30.0) -> int:
     try:
         while True:
             try:
-                ends = (consumer.get_watermark_offsets(TopicPartition(ORDERS, p), timeout=10) for p in range(PARTITIONS))
+                ends = (
+                    consumer.get_watermark_offsets(TopicPartition(ORDERS, p), timeout=10) for p in range(PARTITIONS)
+                )
                 return sum(end for _, end in ends)
             except KafkaException:
                 if time.monotonic() > deadline:

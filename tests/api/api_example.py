@@ -23,7 +23,8 @@ from belvedere.store.stored_table import StoredTable
 HIDDEN = (Column(UID, pa.int64(), False, hidden=True), Column(INGEST_TIME, TIMESTAMP, False, hidden=True))
 
 GROUP = Schema(
-    (Column("groupid", pa.int32(), False), Column("groupName", pa.string(), doc="What people call it."), *HIDDEN), ("groupid",)
+    (Column("groupid", pa.int32(), False), Column("groupName", pa.string(), doc="What people call it."), *HIDDEN),
+    ("groupid",),
 )
 MACHINES = Schema(
     (
@@ -82,7 +83,9 @@ def _template() -> QueryTemplate:
 
 
 def catalog() -> Catalog:
-    group = Input("MonitoringGroup", "MonitoringGroup", InputKind.IMPORT, GROUP, ("groupid",), doc="Groups of machines.")
+    group = Input(
+        "MonitoringGroup", "MonitoringGroup", InputKind.IMPORT, GROUP, ("groupid",), doc="Groups of machines."
+    )
     views = (
         _view("MonitoringGroup.machines", MACHINES, "MonitoringGroup", (("groupid", "groupid"),)),
         _view("MonitoringGroup.hourReading", HOURS, "MonitoringGroup", (("groupid", "groupid"),)),
@@ -91,8 +94,12 @@ def catalog() -> Catalog:
     )
     latest = (Order(exp.column("time_hour", table="h", quoted=True), descending=True),)
     relationships = (
-        Relationship("MonitoringGroup", "lastHour", "MonitoringGroup.hourReading", (("groupid", "groupid"),), None, latest, 1),
-        Relationship("MonitoringGroup", "lastHours", "MonitoringGroup.hourReading", (("groupid", "groupid"),), None, latest, 3),
+        Relationship(
+            "MonitoringGroup", "lastHour", "MonitoringGroup.hourReading", (("groupid", "groupid"),), None, latest, 1
+        ),
+        Relationship(
+            "MonitoringGroup", "lastHours", "MonitoringGroup.hourReading", (("groupid", "groupid"),), None, latest, 3
+        ),
         Relationship(
             "MonitoringGroup",
             "warmHours",
@@ -127,7 +134,9 @@ def rows() -> dict[str, list[dict[str, Any]]]:
             for h in range(40)
         ]
     return {
-        "MonitoringGroup": [{"groupid": g, "groupName": n, UID: i, INGEST_TIME: NOON} for i, (g, n) in enumerate(groups)],
+        "MonitoringGroup": [
+            {"groupid": g, "groupName": n, UID: i, INGEST_TIME: NOON} for i, (g, n) in enumerate(groups)
+        ],
         "MonitoringGroup.machines": [
             {"machineId": 1075, "machineName": "Mill Saw", "groupid": 501, "_index": 0},
             {"machineId": 1098, "machineName": "Wood Grinder", "groupid": 501, "_index": 1},
@@ -150,7 +159,14 @@ def things() -> list[dict[str, Any]]:
         "id": 3, "ratio": math.nan, "price": Decimal("-0.05"), "wide": Decimal("0.001"), "name": "a_b%c",
         "at": datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC), "day": date(1969, 12, 31), "flag": False,
     }  # fmt: skip
-    last = nothing | {"id": 4, "ratio": math.inf, "price": Decimal("0.00"), "name": "ärger", "small": 7, "wide": Decimal("5")}
+    last = nothing | {
+        "id": 4,
+        "ratio": math.inf,
+        "price": Decimal("0.00"),
+        "name": "ärger",
+        "small": 7,
+        "wide": Decimal("5"),
+    }
     low = nothing | {"id": 5, "ratio": -math.inf, "small": 7, "name": "ab", "price": Decimal("12.31")}
     return [first, nothing, odd, last, low]
 

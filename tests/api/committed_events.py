@@ -15,7 +15,10 @@ Commit = Callable[..., None]
 
 
 def committing(
-    url: str, tables: Mapping[str, StoredTable], events: tuple[str, ...], row: Callable[[str, int, int], Mapping[str, Any]]
+    url: str,
+    tables: Mapping[str, StoredTable],
+    events: tuple[str, ...],
+    row: Callable[[str, int, int], Mapping[str, Any]],
 ) -> Iterator[Commit]:
     """A function that commits an epoch with a row of each table for each value; `row` gives it for a table, a number and the value."""
     store = open_store(url)

@@ -62,7 +62,11 @@ ON_SQLITE, ON_POSTGRES = ("memory", "file", "library"), ("postgres", "prepared")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Each question is asked of two readers by day, one on each database, in rotation over the questions; of the other three at night."""
     for item in items:
-        asked = item.callspec.params.get("reader") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+        asked = (
+            item.callspec.params.get("reader")
+            if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+            else None
+        )
         if asked in (*ON_SQLITE, *ON_POSTGRES) and asked not in readers_by_day(item.nodeid.replace(str(asked), "")):
             item.add_marker(pytest.mark.nightly)
 

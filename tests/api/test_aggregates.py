@@ -139,7 +139,13 @@ def test_groups_by_every_type(reader: Any) -> None:
         expected = {json.dumps(v.hex() if isinstance(v, bytes) else shown(v)): values.count(v) for v in values}
         assert {json.dumps(g["by"][name]): g["count"] for g in data} == expected, name
     ratios = ask(reader, "{ thingsAggregate { by { ratio } count } }")["thingsAggregate"]
-    assert [(g["by"]["ratio"], g["count"]) for g in ratios] == [(None, 1), (None, 1), (0.1 + 0.2, 1), (None, 1), (None, 1)]
+    assert [(g["by"]["ratio"], g["count"]) for g in ratios] == [
+        (None, 1),
+        (None, 1),
+        (0.1 + 0.2, 1),
+        (None, 1),
+        (None, 1),
+    ]
 
 
 def test_of_relationships(reader: Any) -> None:
@@ -189,7 +195,10 @@ def refused(text: str, limits: Limits | None = None) -> RequestError:
 
 
 def test_mistakes_are_refused() -> None:
-    assert "which is not one of their columns" in refused("{ thingsAggregate(order: [{by: {small: ASC}}]) { count } }").message
+    assert (
+        "which is not one of their columns"
+        in refused("{ thingsAggregate(order: [{by: {small: ASC}}]) { count } }").message
+    )
     assert refused("{ thingsAggregate(order: [{max: {raw: ASC}}]) { count } }").message == "there is no `max` of `raw`"
     for unknown in (
         "sum { name }",

@@ -51,7 +51,11 @@ def test_pages_send_what_their_libraries_add(client: TestClient, name: str) -> N
 
 def test_a_refused_preflight_says_why(client: TestClient) -> None:
     def reported(**headers: str) -> Any:
-        asked = {"origin": PAGE, "access-control-request-method": "POST", "access-control-request-headers": "content-type"}
+        asked = {
+            "origin": PAGE,
+            "access-control-request-method": "POST",
+            "access-control-request-headers": "content-type",
+        }
         answer = client.options("/graphql", headers=asked | {n.replace("_", "-"): v for n, v in headers.items()})
         assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
         assert answer.headers.get("access-control-allow-origin") in (None, PAGE)
@@ -74,7 +78,9 @@ def test_compressed_bodies_are_refused_in_words(client: TestClient) -> None:
                 continue
             assert (answer.status_code, answer.headers["accept-encoding"]) == (415, "identity"), path
             assert encoding.lower() in answer.text
-    plain = client.post("/graphql", json={"query": "{ things(limit: 1) { id } }"}, headers={"content-encoding": "identity"})
+    plain = client.post(
+        "/graphql", json={"query": "{ things(limit: 1) { id } }"}, headers={"content-encoding": "identity"}
+    )
     assert plain.json()["data"] == {"things": [{"id": 1}]}
 
 
@@ -85,14 +91,23 @@ def test_times_are_written_as_the_standard_allows(client: TestClient) -> None:
         ("2020-01-01T12:00:00Z", []),
     ):
         query = f'{{ things(filter: {{at: {{eq: "{text}"}}}}) {{ id }} }}'
-        assert client.post("/graphql", json={"query": query}).json()["data"]["things"] == [{"id": n} for n in found], text
-        assert client.get("/rest/things", params={"at": f"eq.{text}", "select": "id"}).json() == [{"id": n} for n in found]
+        assert client.post("/graphql", json={"query": query}).json()["data"]["things"] == [{"id": n} for n in found], (
+            text
+        )
+        assert client.get("/rest/things", params={"at": f"eq.{text}", "select": "id"}).json() == [
+            {"id": n} for n in found
+        ]
     fine = client.get("/rest/things", params={"at": "gt.2020-01-01T12:00:00.0000051Z"})
     assert (fine.status_code, fine.json()["code"]) == (400, "B8003")
 
 
 def test_odd_requests_are_answered_in_the_form_of_the_api(client: TestClient) -> None:
-    for method, path in (("GET", "/rest/things/"), ("POST", "/graphql/"), ("GET", "/nowhere/"), ("PROPFIND", "/status")):
+    for method, path in (
+        ("GET", "/rest/things/"),
+        ("POST", "/graphql/"),
+        ("GET", "/nowhere/"),
+        ("PROPFIND", "/status"),
+    ):
         answer = client.request(method, path)
         assert answer.status_code != 501, path
         assert "json" in answer.headers["content-type"], (path, answer.text)

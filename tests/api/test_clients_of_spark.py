@@ -34,7 +34,9 @@ def values(over: str) -> str:
         for part, columns in PARTS.items()
         for column in columns
     )
-    return f"region, count(*) AS number, {', '.join(f'{sql} AS {name}' for sql, name in said)} FROM {over} GROUP BY region"
+    return (
+        f"region, count(*) AS number, {', '.join(f'{sql} AS {name}' for sql, name in said)} FROM {over} GROUP BY region"
+    )
 
 
 SCRIPT = f"""
@@ -60,7 +62,9 @@ def random_sale(random: Random, number: int) -> dict[str, Any]:
     for name, (digits, scale) in DECIMALS.items():
         most = 10**digits - 1
         row[name] = of(Decimal(random.choice([random.randint(-most, most), random.randint(-99, 99)])).scaleb(-scale))
-    row["ratio"] = of(random.choice([0.1, -2.5, 1e300, 3.0, -0.0, 0.0] + [float("nan"), float("inf")] * (number % 7 == 0)))
+    row["ratio"] = of(
+        random.choice([0.1, -2.5, 1e300, 3.0, -0.0, 0.0] + [float("nan"), float("inf")] * (number % 7 == 0))
+    )
     row["single"] = of(random.choice([0.5, 0.1, -7.25]))
     row |= {
         "n": of(random.randint(-(2**55), 2**55)),

@@ -54,7 +54,9 @@ def test_requests_are_kept_with_the_epoch(spark: object, tmp_path: Path) -> None
             "{ nothing }",
         ]
         for query in asked:
-            request = Request(f"{api.url}/graphql", json.dumps({"query": query}).encode(), {"content-type": "application/json"})
+            request = Request(
+                f"{api.url}/graphql", json.dumps({"query": query}).encode(), {"content-type": "application/json"}
+            )
             with urlopen(request) as answer:
                 assert ("errors" in json.load(answer)) == (query == "{ nothing }"), query
         end = time.monotonic() + 5

@@ -70,7 +70,22 @@ def test_made_up_cursors_are_refused_or_places(reader: MemoryReader, column: str
         assert "data" in answer or answer["errors"][0]["extensions"]["code"] == "B8003", (given, answer)
         if isinstance(given, list | dict | bool) or given == "\ud800":
             assert "errors" in answer
-    for values in ([], [mark], [mark, None], [mark, None, key, key], [None, None, key], ["0" * 12, None, key], [None, key]):
+    for values in (
+        [],
+        [mark],
+        [mark, None],
+        [mark, None, key, key],
+        [None, None, key],
+        ["0" * 12, None, key],
+        [None, key],
+    ):
         assert page(reader, order, cursor(values))["errors"][0]["extensions"]["code"] == "B8003"
-    for text in ("", "zz", "5B", "\ud800", base64.b16encode(b"[" * 5_000).decode(), base64.b16encode(b'{"a": 1}').decode()):
+    for text in (
+        "",
+        "zz",
+        "5B",
+        "\ud800",
+        base64.b16encode(b"[" * 5_000).decode(),
+        base64.b16encode(b'{"a": 1}').decode(),
+    ):
         assert page(reader, order, text)["errors"][0]["extensions"]["code"] == "B8003"

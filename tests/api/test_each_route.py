@@ -79,7 +79,9 @@ def runner() -> Iterator[asyncio.Runner]:
         yield made
 
 
-def streamed(runner: asyncio.Runner, application: Application, path: str, query: str, until: bytes) -> tuple[int, bytes]:
+def streamed(
+    runner: asyncio.Runner, application: Application, path: str, query: str, until: bytes
+) -> tuple[int, bytes]:
     """The status of an endless answer, and what it tells until something."""
 
     async def run() -> tuple[int, bytes]:
@@ -98,7 +100,13 @@ def streamed(runner: asyncio.Runner, application: Application, path: str, query:
             return {"type": "http.request", "body": b""}
 
         scope = {
-            **{"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": query.encode()},
+            **{
+                "type": "http",
+                "method": "GET",
+                "path": path,
+                "raw_path": path.encode(),
+                "query_string": query.encode(),
+            },
             **{"headers": [(b"host", b"localhost")], "http_version": "1.1", "scheme": "http", "root_path": ""},
         }
         answering = asyncio.ensure_future(application(scope, receive, send))
@@ -126,12 +134,18 @@ def test_what_openapi_describes(client: TestClient) -> None:
         for method, operation in methods.items():
             address = path.replace("{id}", "1").replace("{_seq}", "1")
             answer = client.request(method, address, params=needed(operation))
-            assert answer.status_code in ((200,) if not address.endswith("/why") else (200, 400, 404)), (path, answer.text)
+            assert answer.status_code in ((200,) if not address.endswith("/why") else (200, 400, 404)), (
+                path,
+                answer.text,
+            )
 
 
 def test_every_other_address(runner: asyncio.Runner, application: Application, client: TestClient) -> None:
     for route in application.routes:
-        if "GET" not in (getattr(route, "methods", None) or ()) or route.path in ("/status/events", "/streams/{name}/events"):
+        if "GET" not in (getattr(route, "methods", None) or ()) or route.path in (
+            "/status/events",
+            "/streams/{name}/events",
+        ):
             continue
         answer = client.get(route.path.replace("{id:path}", "Changed"))
         assert answer.status_code == 200, (route.path, answer.text)
@@ -167,7 +181,12 @@ def test_objects_come_out_as_they_went_in(client: TestClient) -> None:
     query = "{ t { sizes tags odd place { label a_name { x } } } }"
     (row,) = client.post("/graphql", json={"query": query}).json()["data"]["t"]
     assert row == {**right, "place": {"label": "hére", "a_name": {"x": 1.5}}}
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "query_view", "arguments": {"view": "T"}}}
+    asked = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "query_view", "arguments": {"view": "T"}},
+    }
     headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
     (reported,) = client.post("/mcp", json=asked, headers=headers).json()["result"]["structuredContent"]["rows"]
     assert {n: reported[n] for n in row} == row
@@ -183,7 +202,10 @@ def test_objects_come_out_as_they_went_in(client: TestClient) -> None:
     assert json.loads(json_lines(numbered)[0]) == {"m": [[1, 2]]}
     schemas = client.get("/openapi.json").json()["components"]["schemas"]["T"]["properties"]
     assert schemas["place"]["properties"]["label"] == {"type": ["string", "null"]}
-    assert schemas["place"]["properties"]["a name"]["properties"]["x"]["anyOf"][0] == {"type": "number", "format": "double"}
+    assert schemas["place"]["properties"]["a name"]["properties"]["x"]["anyOf"][0] == {
+        "type": "number",
+        "format": "double",
+    }
     assert schemas["sizes"]["additionalProperties"]["type"] == ["integer", "null"]
     assert schemas["tags"]["items"] == {"type": ["string", "null"]}
     for name, schema in schemas.items():

@@ -34,7 +34,11 @@ TABLES = {n: StoredTable(n, CATALOG.schema_of(n), fingerprint="test") for n in (
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def url(request: pytest.FixtureRequest, tmp_path: Any) -> str:
-    return str(request.getfixturevalue("postgres_url")) if request.param == "postgres" else f"sqlite:///{tmp_path}/store.db"
+    return (
+        str(request.getfixturevalue("postgres_url"))
+        if request.param == "postgres"
+        else f"sqlite:///{tmp_path}/store.db"
+    )
 
 
 @pytest.fixture
@@ -85,7 +89,9 @@ def test_events_come_once_in_order(url: str, commit: Commit) -> None:
         chosen = Subscriber(application, "subscription { byA(a: 1, after: 1) { b _seq _op } }")
         filtered = Subscriber(application, "subscription { seen(after: 0, filter: {a: {gt: 1}}) { _seq } }")
         assert await from_now.next() is None
-        assert [await from_start.next() for _ in range(3)] == [{"seen": {"a": a, "__typename": "Seen"}} for a in (1, 2, 1)]
+        assert [await from_start.next() for _ in range(3)] == [
+            {"seen": {"a": a, "__typename": "Seen"}} for a in (1, 2, 1)
+        ]
         assert await chosen.next() == {"byA": {"b": "b3", "_seq": 3, "_op": "ADD"}}
         assert await filtered.next() == {"seen": {"_seq": 2}}
         assert await chosen.next() is None

@@ -31,7 +31,9 @@ def refusal(reader: Any, text: str, **variables: Any) -> dict[str, Any]:
 
 def ids(reader: Any, condition: str, **variables: Any) -> list[int]:
     declared = "query($v: {}) ".format(variables.pop("type")) if variables else ""
-    return [t["id"] for t in ask(reader, f"{declared}{{ things(filter: {condition}) {{ id }} }}", **variables)["things"]]
+    return [
+        t["id"] for t in ask(reader, f"{declared}{{ things(filter: {condition}) {{ id }} }}", **variables)["things"]
+    ]
 
 
 @pytest.mark.smoke("way GraphQL")
@@ -145,7 +147,11 @@ def test_limit_offset_and_their_bounds(reader: MemoryReader) -> None:
     data = ask(reader, "{ things(limit: 2, offset: 1) { id } none: things(limit: 0) { id } }")
     assert data == {"things": [{"id": 2}, {"id": 3}], "none": []}
     assert (
-        len(ask(reader, "{ monitoringGroup(limit: 1) { hourReading { avg_temp } } }")["monitoringGroup"][0]["hourReading"])
+        len(
+            ask(reader, "{ monitoringGroup(limit: 1) { hourReading { avg_temp } } }")["monitoringGroup"][0][
+                "hourReading"
+            ]
+        )
         == 40
     )
     error = refusal(reader, "{ things(limit: 1001) { id } }")
@@ -179,7 +185,8 @@ def test_null_never_joins(reader: MemoryReader) -> None:
 
 def test_by_key_and_page(reader: MemoryReader) -> None:
     data = ask(
-        reader, "{ monitoringGroupByKey(groupid: 503) { groupName } gone: monitoringGroupByKey(groupid: 1) { groupid } }"
+        reader,
+        "{ monitoringGroupByKey(groupid: 503) { groupName } gone: monitoringGroupByKey(groupid: 1) { groupid } }",
     )
     assert data == {"monitoringGroupByKey": {"groupName": 'Käserei "Ö"\n'}, "gone": None}
 
@@ -189,9 +196,7 @@ def test_pages_partition_the_rows(reader: MemoryReader, order: str) -> None:
     whole = [t["id"] for t in ask(reader, f"{{ things({order}) {{ id }} }}".replace("()", ""))["things"]]
     seen: list[int] = []
     after = None
-    text = (
-        f"query($after: Cursor) {{ thingsPage(first: 2, after: $after, {order}) {{ nodes {{ id }} endCursor hasNextPage }} }}"
-    )
+    text = f"query($after: Cursor) {{ thingsPage(first: 2, after: $after, {order}) {{ nodes {{ id }} endCursor hasNextPage }} }}"
     for _ in range(3):
         page = ask(reader, text, after=after)["thingsPage"]
         seen += [n["id"] for n in page["nodes"]]
@@ -288,7 +293,9 @@ def test_literals_are_not_part_of_a_plan(reader: MemoryReader) -> None:
 
     api = Api(CATALOG, reader)
     for number in range(20):
-        api.answer(f'{{ things(filter: {{id: {{eq: {number}}}, name: {{like: "a{number}"}}}}, limit: {number}) {{ id }} }}')
+        api.answer(
+            f'{{ things(filter: {{id: {{eq: {number}}}, name: {{like: "a{number}"}}}}, limit: {number}) {{ id }} }}'
+        )
         api.answer("query($n: Long) { things(filter: {id: {eq: $n}}) { id } }", {"n": number})
     assert api.operations.misses == 2
     assert len(set(reader.statements)) == 2

@@ -44,9 +44,12 @@ def client(reader: MemoryReader) -> Iterator[TestClient]:
 def test_post_and_get(client: TestClient) -> None:
     for answer in (
         client.post("/graphql", json={"query": "query A($n: Int) { things(limit: $n) { id } }", "variables": {"n": 1}}),
-        client.get("/graphql", params={"query": "query A($n: Int) { things(limit: $n) { id } }", "variables": '{"n": 1}'}),
+        client.get(
+            "/graphql", params={"query": "query A($n: Int) { things(limit: $n) { id } }", "variables": '{"n": 1}'}
+        ),
         client.post(
-            "/graphql", json={"query": "query A { things(limit: 1) { id } } query B { things { id } }", "operationName": "A"}
+            "/graphql",
+            json={"query": "query A { things(limit: 1) { id } } query B { things { id } }", "operationName": "A"},
         ),
     ):
         assert answer.status_code == 200
@@ -134,7 +137,9 @@ def test_readiness_follows_the_store(reader: MemoryReader) -> None:
         assert answer.status_code == 503
         assert answer.json()["errors"][0]["extensions"]["code"] == "B8005"
         there.append(True)
-        assert client.post("/graphql", json={"query": "{ things(limit: 1) { id } }"}).json()["data"] == {"things": [{"id": 1}]}
+        assert client.post("/graphql", json={"query": "{ things(limit: 1) { id } }"}).json()["data"] == {
+            "things": [{"id": 1}]
+        }
 
 
 def test_a_run_on_standby_answers_reads_and_is_not_ready(reader: MemoryReader) -> None:
@@ -294,7 +299,8 @@ def test_limits(reader: MemoryReader) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["'; DROP TABLE Things; --", '" OR 1=1 --', "\\", "%_\\\\", "\u0000", "'||(SELECT 1)||'", "?1", "$1", "\x000\x00"]
+    "value",
+    ["'; DROP TABLE Things; --", '" OR 1=1 --', "\\", "%_\\\\", "\u0000", "'||(SELECT 1)||'", "?1", "$1", "\x000\x00"],
 )
 def test_values_never_become_sql(client: TestClient, value: str) -> None:
     for operator in ("eq", "like", "ilike", "startsWith", "contains"):
@@ -311,7 +317,10 @@ def test_values_never_become_sql(client: TestClient, value: str) -> None:
 def test_names_come_from_the_catalog_only(client: TestClient, reader: MemoryReader, name: str) -> None:
     before = len(reader.statements)
     assert "errors" in client.post("/graphql", json={"query": f"{{ {name} {{ id }} }}"}).json()
-    assert "errors" in client.post("/graphql", json={"query": "{ things(order: $o) { id } }", "variables": {"o": name}}).json()
+    assert (
+        "errors"
+        in client.post("/graphql", json={"query": "{ things(order: $o) { id } }", "variables": {"o": name}}).json()
+    )
     assert len(reader.statements) == before
 
 
@@ -341,7 +350,9 @@ def test_times_beyond_those_of_python_are_shown() -> None:
         assert all(f["below"] for v in found["views"] for f in v["final"])
 
 
-def test_every_address_answers_an_unexpected_error_as_a_problem(reader: MemoryReader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_address_answers_an_unexpected_error_as_a_problem(
+    reader: MemoryReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*given: Any, **named: Any) -> Any:
         raise OverflowError("date value out of range")
 

@@ -56,7 +56,10 @@ def memory() -> Any:
         "{ things { id } } " + bomb(40, "__typename").partition(" } ")[2],  # spread by nobody
         "{" + " ...F" * 50 + "} fragment F on Query {" + "things { id } " * 100 + "}",
         "{ ...F0 } " + " ".join(f"fragment F{i} on Query {{ ...F{i + 1} }}" for i in range(400)),
-        " ".join(f"query Q{i} {{ ...F }}" for i in range(300)) + " fragment F on Query {" + "things { id } " * 100 + "}",
+        " ".join(f"query Q{i} {{ ...F }}" for i in range(300))
+        + " fragment F on Query {"
+        + "things { id } " * 100
+        + "}",
     ],
 )
 def test_fragments_are_counted_before_they_are_spread(memory: MemoryReader, text: str) -> None:
@@ -125,5 +128,8 @@ def test_the_deepest_request_is_answered(reader: Any) -> None:
     for _ in range(14):
         inner, requested = f"same(limit: 1) {{ {inner} }}", {"same": [requested]}
     assert ask(reader, f"{{ things(limit: 1) {{ {inner} }} }}") == ({"things": [requested]}, "")
-    assert ask(reader, f"{{ thingsPage(first: 1) {{ nodes {{ {inner} }} }} }}") == ({"thingsPage": {"nodes": [requested]}}, "")
+    assert ask(reader, f"{{ thingsPage(first: 1) {{ nodes {{ {inner} }} }} }}") == (
+        {"thingsPage": {"nodes": [requested]}},
+        "",
+    )
     assert ask(reader, f"{{ things {{ same {{ {inner} }} }} }}")[1] == "B8004"

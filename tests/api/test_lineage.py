@@ -59,7 +59,9 @@ def client_of(**settings: Any) -> TestClient:
 def test_the_graph_has_what_the_script_defines() -> None:
     nodes = nodes_of(CATALOG)
     assert {
-        n: (node["kind"], node["endpoint"], node["reads"]) for n, node in nodes.items() if node["kind"] != "subscription"
+        n: (node["kind"], node["endpoint"], node["reads"])
+        for n, node in nodes.items()
+        if node["kind"] != "subscription"
     } == {
         "Bid": ("input", "bid", []),
         "Items": ("input", "items", []),
@@ -69,7 +71,11 @@ def test_the_graph_has_what_the_script_defines() -> None:
         "Of()": ("template", "of", ["Total"]),
     }
     assert nodes["Records"]["reads"] == ["Hourly"], "the query behind a subscription is nobody's view"
-    assert (nodes["Bid"]["doc"], nodes["Bid"]["mutation"], nodes["Items"]["key"]) == ("What is offered.", "bid", ["item"])
+    assert (nodes["Bid"]["doc"], nodes["Bid"]["mutation"], nodes["Items"]["key"]) == (
+        "What is offered.",
+        "bid",
+        ["item"],
+    )
     assert (nodes["Total"]["at_read"], nodes["Hourly"]["at_read"]) == (True, False)
 
 

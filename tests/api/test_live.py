@@ -115,10 +115,13 @@ def test_counts_pages_from_the_end_and_aggregates_live(url: str, commit: Commit)
         application = Application(CATALOG, lambda: open_reader(url))
         commit(3)
         await application.served.store.opened()
-        counted = Reader(application, "subscription { tPage(filter: {a: {gt: 4}}, last: 1) { nodes { a } totalCount } }")
+        counted = Reader(
+            application, "subscription { tPage(filter: {a: {gt: 4}}, last: 1) { nodes { a } totalCount } }"
+        )
         summed = Reader(application, "subscription { tAggregate { by { b } count max { a } } }")
         ordered = Reader(
-            application, 'subscription { above(least: 4, order: [{a: DESC}], filter: {b: {neq: "b0"}}, limit: 1) { a b } }'
+            application,
+            'subscription { above(least: 4, order: [{a: DESC}], filter: {b: {neq: "b0"}}, limit: 1) { a b } }',
         )
         assert await counted.data() == {"tPage": {"nodes": [], "totalCount": 0}}
         (first,) = (await summed.data())["tAggregate"]
@@ -220,7 +223,9 @@ def test_operations_over_a_websocket(client: TestClient, commit: Commit) -> None
         ws.send_json({"type": "subscribe", "id": "w", "payload": {"query": "{ x { a } }"}})
         found = ws.receive_json()
         assert (found["type"], found["payload"][0]["extensions"]["code"]) == ("error", "B8002")
-        ws.send_json({"type": "subscribe", "id": "s", "payload": {"query": "subscription { seen(after: 1) { a _seq } }"}})
+        ws.send_json(
+            {"type": "subscribe", "id": "s", "payload": {"query": "subscription { seen(after: 1) { a _seq } }"}}
+        )
         assert ws.receive_json()["payload"] == {"data": {"seen": {"a": 2, "_seq": 2}}}
         commit(9)
         assert ws.receive_json()["payload"] == {"data": {"seen": {"a": 9, "_seq": 3}}}
@@ -302,7 +307,11 @@ def test_plain_events(url: str, commit: Commit) -> None:
                 return found
 
             everything = first("/streams/Seen/events?after=0", 3)
-            assert [(n, row["a"], row["_op"]) for n, row in everything] == [("1", 1, "ADD"), ("2", 2, "ADD"), ("3", 1, "ADD")]
+            assert [(n, row["a"], row["_op"]) for n, row in everything] == [
+                ("1", 1, "ADD"),
+                ("2", 2, "ADD"),
+                ("3", 1, "ADD"),
+            ]
             assert first("/streams/seen/events", 2, **{"last-event-id": "1"}) == everything[1:]
             assert [n for n, _ in first("/streams/ByA/events?a=1&after=0", 2)] == ["1", "3"]
             for path, status in (
@@ -313,7 +322,9 @@ def test_plain_events(url: str, commit: Commit) -> None:
                 ("/streams/Seen/events?after=x", 400),
             ):
                 answer = http.get(path)
-                assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), path
+                assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), (
+                    path
+                )
 
 
 def test_streams_have_a_most(url: str, commit: Commit, monkeypatch: pytest.MonkeyPatch) -> None:

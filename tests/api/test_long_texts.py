@@ -40,14 +40,19 @@ RIGHT = {
     "thingsByKey": {"total": str(2**62)},
     "thingsPage": {"nodes": [{"id": "1"}], "totalCount": "5", "t": "5", "hasNextPage": True},
     "monitoringGroup": [
-        {"groupid": 502, "machines": [{"machineId": str(2**60)}], "machinesPage": {"nodes": [{"machineId": str(2**60)}]}}
+        {
+            "groupid": 502,
+            "machines": [{"machineId": str(2**60)}],
+            "machinesPage": {"nodes": [{"machineId": str(2**60)}]},
+        }
     ],
 }
 
 
 def client_of(**settings: Any) -> TestClient:
     return TestClient(
-        Application(example.catalog(), MemoryReader, server_settings("127.0.0.1", settings)), base_url="http://localhost"
+        Application(example.catalog(), MemoryReader, server_settings("127.0.0.1", settings)),
+        base_url="http://localhost",
     )
 
 
@@ -89,7 +94,9 @@ def test_graphql(client: TestClient) -> None:
 def test_what_is_told_as_text_is_taken_as_text(client: TestClient) -> None:
     query = "query($big: Long!) { things(filter: {big: {eq: $big}}) { id big } }"
     asked = {"query": query, "variables": {"big": RIGHT["thingsByKey"]["total"]}}  # type: ignore[index]
-    assert client.post("/graphql", json=asked, headers=TEXT).json()["data"]["things"] == [{"id": "1", "big": str(2**62)}]
+    assert client.post("/graphql", json=asked, headers=TEXT).json()["data"]["things"] == [
+        {"id": "1", "big": str(2**62)}
+    ]
 
 
 def test_rest(client: TestClient) -> None:

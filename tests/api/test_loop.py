@@ -107,7 +107,9 @@ GRAPHQL = {
     "aliases": query(ALIASES),
     "fields": query(FIELDS),
     "fragments": query(FRAGMENTS + " fragment F8 on Things { id }"),
-    "list of a variable": query("query($f: ThingsFilter) { things(filter: $f) { id } }", f={"id": {"in": list(range(4_900))}}),
+    "list of a variable": query(
+        "query($f: ThingsFilter) { things(filter: $f) { id } }", f={"id": {"in": list(range(4_900))}}
+    ),
     "conditions of a variable": query(
         "query($f: ThingsFilter) { things(filter: $f) { id } }", f={"or": [{"id": {"eq": n}} for n in range(1_600)]}
     ),
@@ -117,7 +119,9 @@ GRAPHQL = {
     "tokens": query("{ " + "a" * 90_000 + " }"),
     "errors": query("{ " + " ".join(f"x{n}" for n in range(2_000)) + " }"),
     "nested variables": b'{"query": "{ things { id } }", "variables": {"a": ' + b"[" * 40_000 + b"]" * 40_000 + b"}}",
-    "introspection": query("{ __schema { types { name fields { name type { name ofType { name } } args { name } } } } }"),
+    "introspection": query(
+        "{ __schema { types { name fields { name type { name ofType { name } } args { name } } } } }"
+    ),
 }
 PUSHES = {
     "rows": (json.dumps([{"price": n, "item": "x" * 40} for n in range(MANY)]).encode(), "application/json"),

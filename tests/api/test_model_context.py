@@ -88,7 +88,9 @@ def test_an_agent_finds_its_way(url: str) -> None:
             offset=1,
         )
         machines = [{"machineName": "Mill Saw", "machineId": 1075}, {"machineName": "Wood Grinder", "machineId": 1098}]
-        assert rows["rows"] == [{"groupName": "Wenatchee Factory", "machines": machines, "lastHour": {"max_temp": 30.5}}]
+        assert rows["rows"] == [
+            {"groupName": "Wenatchee Factory", "machines": machines, "lastHour": {"max_temp": 30.5}}
+        ]
         assert (rows["epoch"], rows["asOf"]) == (7, "2020-01-01T12:00:00Z")
         everything = (await reported(client, "query_view", view="Things"))["rows"]
         assert len(everything) == 5
@@ -97,9 +99,9 @@ def test_an_agent_finds_its_way(url: str) -> None:
         jsonschema.validate({"least": 0, "name": "ärger"}, tools["thingsNamed"].input_schema)
         why = await reported(client, "why_row", view="MonitoringGroup", key={"groupid": 501})
         assert (why["row"]["groupName"], why["sql"], why["reads"]) == ("Wenatchee Factory", "", [])
-        lost = (await reported(client, "why_not", view="MonitoringGroup", filter={"groupName": {"eq": "wenatchee factory"}}))[
-            "lost"
-        ]
+        lost = (
+            await reported(client, "why_not", view="MonitoringGroup", filter={"groupName": {"eq": "wenatchee factory"}})
+        )["lost"]
         assert [(x["view"], x["at"], x["near"][0]["count"]) for x in lost] == [("MonitoringGroup", "input", 1)]
         assert (await reported(client, "thingsNamed", least=0, name="ärger"))["rows"] == [
             {"id": 4, "small": 7, "name": "ärger"}
@@ -157,10 +159,20 @@ def posted(client: TestClient, method: str, parameters: Any, **headers: str) -> 
 def test_arguments_have_types_and_names_of_tools_are_one() -> None:
     client = TestClient(Application(compile_script(SCRIPT).catalog, MemoryReader))
     tools = {t["name"]: t for t in posted(client, "tools/list", {})["tools"]}
-    assert set(tools) == {"list_views", "describe_view", "query_view", "why_row", "why_not", "mine", "list_views_template"}
+    assert set(tools) == {
+        "list_views",
+        "describe_view",
+        "query_view",
+        "why_row",
+        "why_not",
+        "mine",
+        "list_views_template",
+    }
     mine = tools["mine"]
     assert mine["description"].startswith("The orders of the caller.")
-    assert set(mine["inputSchema"]["properties"]) == {"least", "limit", "offset"}, "the caller's token says the customer"
+    assert set(mine["inputSchema"]["properties"]) == {"least", "limit", "offset"}, (
+        "the caller's token says the customer"
+    )
     assert mine["inputSchema"]["properties"]["least"]["type"] == "string"
     assert tools["list_views_template"]["inputSchema"]["required"] == ["customer"]
     reported = posted(client, "tools/call", {"name": "mine", "arguments": {}})

@@ -86,7 +86,13 @@ SHOWN = {**GOOD, "bidtime": "2020-01-01T08:07:00Z", "price": "12.30"}
 
 
 def test_a_list_with_a_bad_row_takes_the_others(service: Service) -> None:
-    rows = [GOOD, {**GOOD, "price": "much"}, {"bidtime": None}, {**GOOD, "colour": 1}, {"bidtime": "2020-01-01T10:00:00Z"}]
+    rows = [
+        GOOD,
+        {**GOOD, "price": "much"},
+        {"bidtime": None},
+        {**GOOD, "colour": 1},
+        {"bidtime": "2020-01-01T10:00:00Z"},
+    ]
     (pushed,) = service.ask(PUSH, rows=rows)["data"].values()
     assert (pushed["taken"], pushed["dropped"], pushed["refused"], pushed["epoch"]) == (2, 0, 3, None)
     results = pushed["results"]
@@ -113,7 +119,10 @@ def test_whole_numbers_may_be_told_as_texts(service: Service) -> None:
     asked = {"query": text, "variables": {"rows": [row]}}
     for headers, expected in (
         ({}, row),
-        ({"prefer": "longs=text"}, {"id": str(2**53 + 1), "small": 3, "all": [str(2**62), None], "map": {"a": str(2**60)}}),
+        (
+            {"prefer": "longs=text"},
+            {"id": str(2**53 + 1), "small": 3, "all": [str(2**62), None], "map": {"a": str(2**60)}},
+        ),
     ):
         (pushed,) = service.client.post("/graphql", json=asked, headers=headers).json()["data"].values()
         assert pushed == {"taken": 1, "results": [{"index": 0, "row": expected}]}
@@ -131,7 +140,9 @@ def test_a_decimal_keeps_all_digits_of_a_number(service: Service) -> None:
     body = json.dumps(
         {"query": f"mutation($rows: [ExactInput!]!) {{ exact(rows: $rows) {answer} }}", "variables": {"rows": ["?"]}}
     )
-    variable = service.client.post("/graphql", content=body.replace('"?"', row), headers={"content-type": "application/json"})
+    variable = service.client.post(
+        "/graphql", content=body.replace('"?"', row), headers={"content-type": "application/json"}
+    )
     for pushed in (literal, variable.json()):
         assert pushed == {"data": {"exact": shown}}
     refused = row.replace("1,", '"x",', 1)
@@ -157,7 +168,9 @@ def test_rows_may_stand_in_the_text(service: Service) -> None:
 
 def test_rows_of_a_table_are_replaced_and_deleted(service: Service) -> None:
     text = 'mutation { stock_items(rows: [{the_item: "A", name: "Anvil"}, {the_item: "A", _delete: true}, {the_item: "B"}]) '
-    answer = service.ask(text + "{ taken refused results { status row { the_item name } } } hidden(rows: {a: 1}) { taken } }")
+    answer = service.ask(
+        text + "{ taken refused results { status row { the_item name } } } hidden(rows: {a: 1}) { taken } }"
+    )
     assert answer["data"]["stock_items"] == {
         "taken": 2,
         "refused": 1,
@@ -177,7 +190,9 @@ def test_late_rows_say_so(service: Service) -> None:
     assert (late["status"], late["bound"], late["row"]) == ("REFUSED", "2020-01-01T09:00:00Z", None)
     assert service.client.post("/streams/Loose/bound", json={"at": "2020-01-01T09:00:00Z"}).status_code == 200
     text = 'mutation { loose(rows: [{t: "2020-01-01T10:00:00Z"}, {t: "2020-01-01T08:00:00Z"}]) { dropped results { status } } }'
-    assert service.ask(text)["data"] == {"loose": {"dropped": 1, "results": [{"status": "TAKEN"}, {"status": "DROPPED"}]}}
+    assert service.ask(text)["data"] == {
+        "loose": {"dropped": 1, "results": [{"status": "TAKEN"}, {"status": "DROPPED"}]}
+    }
 
 
 def test_a_key_counts_once(service: Service) -> None:
@@ -261,12 +276,16 @@ def test_a_request_may_wait_for_its_epoch(service: Service) -> None:
         while not service.ingest_service.has_waiting:
             time.sleep(0.01)
         waiting = service.ingest_service.waiting()
-        store.begin().commit(EpochRow(1, datetime(2020, 1, 1, 1, tzinfo=UTC), {OFFSET: service.ingest_service.offset(waiting)}))
+        store.begin().commit(
+            EpochRow(1, datetime(2020, 1, 1, 1, tzinfo=UTC), {OFFSET: service.ingest_service.offset(waiting)})
+        )
 
     run_loop = threading.Thread(target=run)
     run_loop.start()
     try:
-        assert service.ask("mutation { hidden(rows: {a: 1}, wait: true) { epoch } }")["data"] == {"hidden": {"epoch": 1}}
+        assert service.ask("mutation { hidden(rows: {a: 1}, wait: true) { epoch } }")["data"] == {
+            "hidden": {"epoch": 1}
+        }
     finally:
         run_loop.join()
         store.close()

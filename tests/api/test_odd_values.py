@@ -51,7 +51,9 @@ def refusal(api: Api, text: str, variables: Any = None) -> str:
 @pytest.mark.parametrize("column", TYPES)
 def test_odd_values_of_filters(reader: MemoryReader, column: str) -> None:
     api, type_ = Api(CATALOG, reader), TYPES[column]
-    operators = ("eq",) if type_ == "Boolean" else ("eq", "gt", "lte") + (("ilike", "contains") if type_ == "String" else ())
+    operators = (
+        ("eq",) if type_ == "Boolean" else ("eq", "gt", "lte") + (("ilike", "contains") if type_ == "String" else ())
+    )
     for operator in operators:
         text = f"query($v: {type_}) {{ things(filter: {{{column}: {{{operator}: $v}}}}) {{ id }} }}"
         for value in (*GOOD, *ODD):  # a good value has its plan remembered: an odd one of its kind is then bound only

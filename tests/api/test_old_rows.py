@@ -61,13 +61,15 @@ VALUES: dict[str, list[Any]] = {
 def rows() -> list[dict[str, Any]]:
     most = max(map(len, VALUES.values()))
     return [
-        {"id": n, **{c: v[n % len(v)] for c, v in VALUES.items()}, "wide": None, 'odd "name"': "a"} for n in range(4 * most)
+        {"id": n, **{c: v[n % len(v)] for c, v in VALUES.items()}, "wide": None, 'odd "name"': "a"}
+        for n in range(4 * most)
     ]
 
 
 def catalog() -> Catalog:
     roles = "\n".join(
-        f"[roles.r{n}]\nviews = ['Moved']\n[roles.r{n}.rows]\nMoved = '''{c}'''" for n, c in enumerate((*CONDITIONS, *HIDDEN))
+        f"[roles.r{n}]\nviews = ['Moved']\n[roles.r{n}.rows]\nMoved = '''{c}'''"
+        for n, c in enumerate((*CONDITIONS, *HIDDEN))
     )
     file = Path("/nowhere/belvedere.toml")
     compiled = compile_script(SCRIPT, project=read_project(roles, file.parent, file, {}))
@@ -106,7 +108,8 @@ def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         for n, (new, old) in enumerate(PAIRS)
     ]
     transaction.append(
-        "Moved", pa.Table.from_pylist([{c: e.get(c) for c in table.arrow.names} for e in events], table.arrow).to_reader()
+        "Moved",
+        pa.Table.from_pylist([{c: e.get(c) for c in table.arrow.names} for e in events], table.arrow).to_reader(),
     )
     transaction.commit(EpochRow(1, NOON))
     store.release("test")
@@ -119,7 +122,9 @@ def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def seen(reader: Any, number: int, text: str) -> Any:
     role = f"r{number}"
     caller = Caller({"tenant": "Grün\x01\x00'\\\""}, role, frozenset({Right.READ}))
-    return json.loads(Api(role_catalog(CATALOG, CATALOG.access.grants[role]), reader).answer(text, claims=caller))["data"]
+    return json.loads(Api(role_catalog(CATALOG, CATALOG.access.grants[role]), reader).answer(text, claims=caller))[
+        "data"
+    ]
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
@@ -137,5 +142,7 @@ def test_the_row_as_it_was_is_hidden_where_it_cannot_be_asked(condition: str) ->
     role = f"r{len(CONDITIONS) + HIDDEN.index(condition)}"
     assert "_old" in CATALOG.access.grants[role].hidden["Moved"]
     assert [
-        c.name for c in role_catalog(CATALOG, CATALOG.access.grants[role]).schema_of("Moved").visible if c.name == "_old"
+        c.name
+        for c in role_catalog(CATALOG, CATALOG.access.grants[role]).schema_of("Moved").visible
+        if c.name == "_old"
     ] == []

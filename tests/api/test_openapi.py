@@ -133,9 +133,9 @@ def test_of_a_script() -> None:
     schemas = found["components"]["schemas"]
     assert "select" in schemas["Problem"]["properties"]
     assert schemas["Problem_"]["required"] == ["title", "status", "code", "message"]
-    assert found["components"]["responses"]["Error404"]["content"]["application/problem+json"]["schema"]["$ref"].endswith(
-        "/Problem_"
-    )
+    assert found["components"]["responses"]["Error404"]["content"]["application/problem+json"]["schema"][
+        "$ref"
+    ].endswith("/Problem_")
 
 
 def test_who_may_read_it() -> None:

@@ -73,7 +73,10 @@ def test_a_foreign_page_makes_no_process_work() -> None:
 
 def test_a_named_page_asks_before_it_sends_json() -> None:
     page, stranger = "https://app.example", "https://evil.example"
-    preflight = HOST | {"access-control-request-method": "POST", "access-control-request-headers": "authorization,content-type"}
+    preflight = HOST | {
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization,content-type",
+    }
     with client(STREAMS, token="secret") as known, client(STREAMS, origins=("*", page)) as anybody:
         for path in ("/graphql", "/streams/Bid", "/streams/Bid/bound"):
             for asked in (known, anybody):
@@ -85,6 +88,9 @@ def test_a_named_page_asks_before_it_sends_json() -> None:
         assert anybody.options("/streams/Bid", headers=preflight | {"origin": stranger}).status_code == 400
         assert anybody.options("/graphql", headers=preflight | {"origin": stranger}).status_code == 200
         pushed = anybody.post("/streams/Bid", json=[], headers=HOST | {"origin": page})
-        assert (pushed.status_code, pushed.headers["access-control-allow-origin"]) == (503, page)  # the page can read why
+        assert (pushed.status_code, pushed.headers["access-control-allow-origin"]) == (
+            503,
+            page,
+        )  # the page can read why
         refused = known.post("/streams/Bid", json=[], headers=HOST | {"origin": page})
         assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, page)

@@ -107,7 +107,9 @@ def test_serving_starts_before_the_store(tmp_path: Path) -> None:
 def test_children_import_no_spark() -> None:
     unwanted = ("pyspark", "py4j", "duckdb", "belvedere.spark")
     script = f"import belvedere.api.serving.child, sys; print([m for m in {unwanted} if m in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=dict(os.environ))
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
     assert found.stdout.strip() == "[]"
 
 
@@ -126,7 +128,9 @@ def test_a_public_address_needs_a_token() -> None:
 
 
 def test_processes_that_do_not_start() -> None:
-    supervisor = Supervisor(lambda: subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE), lambda how: None)
+    supervisor = Supervisor(
+        lambda: subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE), lambda how: None
+    )
     with pytest.raises(BelvedereError, match="B8011"):
         Serving("http://127.0.0.1:1", "127.0.0.1", 1, (supervisor,)).wait_until_listening(1.0)
     supervisor.close()

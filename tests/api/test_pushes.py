@@ -45,7 +45,9 @@ class Service:
         self.catalog = compile_script(script).catalog
         self.ingest_service = IngestService(self.catalog, folder / "j", Clocks(), JournalPosition())
         self.server = IngestServer(self.ingest_service)
-        self.api = start_api(self.catalog, f"sqlite:///{folder / 'none.db'}", processes=processes, ingest_service=self.server)
+        self.api = start_api(
+            self.catalog, f"sqlite:///{folder / 'none.db'}", processes=processes, ingest_service=self.server
+        )
         self.api.wait_until_listening()
 
     def close(self) -> None:

@@ -26,7 +26,9 @@ FAILED = Failed(
 
 def held_reader(*failed: Failed) -> MemoryReader:
     made = MemoryReader()
-    made.connection.execute("UPDATE _belvedere_epoch SET content = ?", (json.dumps({"extra": failures_document(failed)}),))
+    made.connection.execute(
+        "UPDATE _belvedere_epoch SET content = ?", (json.dumps({"extra": failures_document(failed)}),)
+    )
     return made
 
 

@@ -53,7 +53,13 @@ def test_what_is_given_is_compared(reader: Any, arguments: str, ids: list[int]) 
 
 def test_variables_that_are_null_or_absent_are_not_compared(reader: Any) -> None:
     text = "query($s: Int, $n: String) { x: things(small: $s, name: $n) { id } }"
-    for variables, ids in (({}, 5), ({"s": None, "n": None}, 5), ({"s": 7}, 2), ({"s": 7, "n": "ab"}, 1), ({"n": "ab"}, 1)):
+    for variables, ids in (
+        ({}, 5),
+        ({"s": None, "n": None}, 5),
+        ({"s": 7}, 2),
+        ({"s": 7, "n": "ab"}, 1),
+        ({"n": "ab"}, 1),
+    ):
         assert len(asked(reader, text, **variables)) == ids
 
 
@@ -88,7 +94,9 @@ def test_arguments_and_indexes_of_a_script() -> None:
 
 
 def test_what_must_be_given_must_be_given(reader: Any) -> None:
-    required = replace(CATALOG, hints=Hints(query_by={"Things": (QueryArgument("small", True), QueryArgument("name", True))}))
+    required = replace(
+        CATALOG, hints=Hints(query_by={"Things": (QueryArgument("small", True), QueryArgument("name", True))})
+    )
     api = Api(required, reader)
     assert json.loads(api.answer('{ things(small: 7, name: "ab") { id } }'))["data"]["things"] == [{"id": 5}]
     for text in ("{ things { id } }", "{ things(small: 7) { id } }", '{ things(small: null, name: "ab") { id } }'):

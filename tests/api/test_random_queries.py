@@ -27,7 +27,12 @@ ROWS = example.things()
 INTEGERS = st.one_of(st.integers(-8, 9), st.just(2**62))
 TEXTS = st.sampled_from(["Ärger", "ärger", "ab", "a_b%c", "", "a", "zz", "'", '"'])
 NUMBERS = st.sampled_from([0.30000000000000004, 0.3, -1e300, 1e300, 0.0])
-COLUMNS: dict[str, st.SearchStrategy[Any]] = {"id": INTEGERS, "small": st.integers(-8, 9), "name": TEXTS, "ratio": NUMBERS}
+COLUMNS: dict[str, st.SearchStrategy[Any]] = {
+    "id": INTEGERS,
+    "small": st.integers(-8, 9),
+    "name": TEXTS,
+    "ratio": NUMBERS,
+}
 ORDERS = ["ASC", "DESC", "ASC_NULLS_FIRST", "ASC_NULLS_LAST", "DESC_NULLS_FIRST", "DESC_NULLS_LAST"]
 
 
@@ -55,7 +60,9 @@ def _operand(operator: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy
     return st.lists(values, max_size=3) if operator in ("in", "notIn") else values
 
 
-orders = st.lists(st.tuples(st.sampled_from(sorted(COLUMNS)), st.sampled_from(ORDERS)), max_size=3, unique_by=lambda p: p[0])
+orders = st.lists(
+    st.tuples(st.sampled_from(sorted(COLUMNS)), st.sampled_from(ORDERS)), max_size=3, unique_by=lambda p: p[0]
+)
 
 
 # the naive evaluator: SQL's three truth values as True, False, None
@@ -161,7 +168,9 @@ def test_random_filters_and_orders(
     data = ask(memory, TEXT, {"f": condition, "o": given_order, "n": limit, "k": offset})
     expected = naive(condition, order)
     assert [t["id"] for t in data["things"]] == expected[offset : offset + limit]
-    literal = f"{{ things(filter: {_written(condition)}, order: [{', '.join(f'{{{n}: {d}}}' for n, d in order)}]) {{ id }} }}"
+    literal = (
+        f"{{ things(filter: {_written(condition)}, order: [{', '.join(f'{{{n}: {d}}}' for n, d in order)}]) {{ id }} }}"
+    )
     assert [t["id"] for t in ask(memory, literal, {})["things"]] == expected
 
 
@@ -219,7 +228,9 @@ RELATED = """query($f: ThingsFilter, $o: [ThingsOrder!], $n: Int!) { things { id
 @pytest.mark.deep
 @settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(filters(depth=1), orders, st.integers(0, 2))
-def test_random_related_rows(memory: MemoryReader, condition: dict[str, Any], order: list[tuple[str, str]], size: int) -> None:
+def test_random_related_rows(
+    memory: MemoryReader, condition: dict[str, Any], order: list[tuple[str, str]], size: int
+) -> None:
     found = ask(memory, RELATED, {"f": condition, "o": [{n: d} for n, d in order], "n": size})["things"]
     for row, answer in zip(ROWS, found, strict=True):
         related = [r for r in ROWS if row["small"] is not None and r["small"] == row["small"] and holds(condition, r)]
@@ -246,7 +257,8 @@ def test_random_aggregates(memory: MemoryReader, condition: dict[str, Any], by: 
         # NaN and infinities are groups of their own, which answers cannot tell apart: they show null for each
         groups.setdefault(repr([row[n] for n in by]), []).append(row)
     expected = [
-        {"by": {n: shown(rows[0][n]) for n in by}} | computed(rows) if by else computed(rows) for rows in groups.values()
+        {"by": {n: shown(rows[0][n]) for n in by}} | computed(rows) if by else computed(rows)
+        for rows in groups.values()
     ]
     assert sorted(map(json.dumps, data)) == sorted(map(json.dumps, expected))
 
@@ -262,14 +274,19 @@ def computed(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
     def exact(values: list[Decimal], digits: int, parts: int = 1) -> str | None:
         with localcontext(prec=100):
-            return format((sum(values) / parts).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP), "f") if values else None
+            return (
+                format((sum(values) / parts).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP), "f")
+                if values
+                else None
+            )
 
     scales = {"price": 2, "wide": 3}
     return {
         "count": len(rows),
         "countOf": {n: len(known(n)) for n in ("ratio", "small", "name")},
         "countDistinct": {n: len(set(known(n))) for n in ("small", "name")},
-        "sum": {"small": sum(known("small")) if known("small") else None} | {n: exact(known(n), s) for n, s in scales.items()},
+        "sum": {"small": sum(known("small")) if known("small") else None}
+        | {n: exact(known(n), s) for n, s in scales.items()},
         "avg": {n: exact(known(n), s + 4, len(known(n)) or 1) for n, s in scales.items()},
         "min": {n: min(known(n), default=None) for n in ("id", "name")},
         "max": {"name": max(known("name"), default=None), "at": shown(max(known("at"), default=None))},

@@ -42,7 +42,11 @@ Subscribe = Callable[..., NodeClient]
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def url(request: pytest.FixtureRequest, tmp_path: Any) -> str:
-    return str(request.getfixturevalue("postgres_url")) if request.param == "postgres" else f"sqlite:///{tmp_path}/store.db"
+    return (
+        str(request.getfixturevalue("postgres_url"))
+        if request.param == "postgres"
+        else f"sqlite:///{tmp_path}/store.db"
+    )
 
 
 @pytest.fixture
@@ -172,7 +176,9 @@ def test_an_event_source_goes_on_from_its_last_event(
     assert wrong.reported() == ["error", 404]
 
 
-def test_pings_and_equal_identities_of_a_websocket(serve: Callable[..., Serving], commit: Commit, subscribe: Subscribe) -> None:
+def test_pings_and_equal_identities_of_a_websocket(
+    serve: Callable[..., Serving], commit: Commit, subscribe: Subscribe
+) -> None:
     commit(1)
     url = f"{serve().url}/graphql"
     kept = subscribe("graphql-ws", url, SEEN, keepAlive=50)

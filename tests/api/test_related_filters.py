@@ -119,7 +119,9 @@ def test_parameters_of_relationships_in_filters(reader: Any) -> None:
     assert groups(reader, warm % 2, catalog) == []
     assert groups(reader, "{above: {some_2: 20, most: 0, none: {}}}", catalog) == GROUPS
     assert groups(reader, "{above: {some_2: 20, most: 1, some: {}, none: {avg_temp: {gt: 99}}}}", catalog) == [501, 502]
-    errors = execute_graphql(catalog, None, reader, "{ monitoringGroup(filter: {above: {some: {}}}) { groupid } }")["errors"]
+    errors = execute_graphql(catalog, None, reader, "{ monitoringGroup(filter: {above: {some: {}}}) { groupid } }")[
+        "errors"
+    ]
     assert "some_2" in errors[0]["message"]
 
 
@@ -145,7 +147,9 @@ def test_limits_count_related_filters() -> None:
     deep = "{machines: {some: {parent: {some: {machines: {some: {}}}}}}}"
     assert "nested 4 levels deep" in refused(Limits(depth=3), deep)
     assert json.loads(
-        Api(CATALOG, MemoryReader(), limits=Limits(depth=4)).answer(f"{{ monitoringGroup(filter: {deep}) {{ groupid }} }}")
+        Api(CATALOG, MemoryReader(), limits=Limits(depth=4)).answer(
+            f"{{ monitoringGroup(filter: {deep}) {{ groupid }} }}"
+        )
     )
     # 1000 rows with a field of their own, each with 10 related rows with a field, each of which has one row with a field
     assert "the request costs 42000," in refused(

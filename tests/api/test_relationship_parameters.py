@@ -29,7 +29,12 @@ def test_each_use_has_its_own_arguments(executor: Any) -> None:
     rng = random.Random(7)
     owners = [{"id": i, "best": rng.randint(0, 3)} for i in range(6)]
     things = [
-        {"owner": rng.randrange(7), "v": rng.randint(0, 9), "kind": rng.choice("ab"), "price": f"{rng.randint(0, 99)}.{n:02}"}
+        {
+            "owner": rng.randrange(7),
+            "v": rng.randint(0, 9),
+            "kind": rng.choice("ab"),
+            "price": f"{rng.randint(0, 99)}.{n:02}",
+        }
         for n in range(60)
     ]
     wb = Workbench(SCRIPT, spark=executor)
@@ -62,7 +67,9 @@ def expected(owner: dict[str, Any], things: list[dict[str, Any]], owners: list[d
     cheap = sorted((t for t in own if float(t["price"]) <= 50), key=lambda t: (-float(t["price"]), t["v"]))
     return {
         "id": owner["id"],
-        "above": [{"v": t["v"], "price": padded(t["price"]), "rivals": rivals, "others": rivals} for t in above(2, "a")],
+        "above": [
+            {"v": t["v"], "price": padded(t["price"]), "rivals": rivals, "others": rivals} for t in above(2, "a")
+        ],
         "other": [{"v": t["v"]} for t in above(0, "b") if t["v"] < 8],
         "cheapest": {"price": padded(cheap[0]["price"])} if cheap else None,
     }
@@ -81,7 +88,9 @@ def test_an_index_finds_them() -> None:
 
 
 def test_one_that_the_store_cannot_compute_is_left_out() -> None:
-    script = SCRIPT + "Owners.near(at DOUBLE) := SELECT * FROM Things t WHERE t.owner = this.id ORDER BY abs(t.v - :at);"
+    script = (
+        SCRIPT + "Owners.near(at DOUBLE) := SELECT * FROM Things t WHERE t.owner = this.id ORDER BY abs(t.v - :at);"
+    )
     found = [d for d in compile_script(script).diagnostics if d.code == "B8020"]
     assert [d.message.partition(": ")[0] for d in found] == ["the API leaves `Owners.near` out"]
     assert found[0].span is not None

@@ -168,7 +168,11 @@ def postgres_url(postgres_server: str) -> Iterator[Any]:
 def test_every_word_is_a_name(request: pytest.FixtureRequest, tmp_path: Path, database: str, part: int) -> None:
     words = parts()[part]
     catalog = catalog_of(words)
-    url = f"sqlite:///{tmp_path / 's.db'}" if database == "sqlite" else request.getfixturevalue("postgres_url")(f"words{part}")
+    url = (
+        f"sqlite:///{tmp_path / 's.db'}"
+        if database == "sqlite"
+        else request.getfixturevalue("postgres_url")(f"words{part}")
+    )
     fill(url, catalog, words)
     reader = open_reader(url)
     api = Api(catalog, reader)
@@ -195,13 +199,17 @@ def test_every_word_is_a_name(request: pytest.FixtureRequest, tmp_path: Path, da
         text = f"query(${variable}: Int) {{ a: {f}(filter: {{{own}: {{gte: ${variable}}}}}, {order}) {{ {own} other }} "
         text += f"p: {entity.page}(first: 2, {order}) {{ nodes {{ {own} }} endCursor totalCount }} "
         text += f"g: {entity.aggregate} {{ by {{ other }} max {{ {own} }} }} k: {entity.by_key}({own}: 3) {{ {own} }} "
-        text += f"w: wide(filter: {{{shown[word]}: {{isNull: false}}}}) {{ key_ {_relation(wide, word)} {{ {own} }} }} }}"
+        text += (
+            f"w: wide(filter: {{{shown[word]}: {{isNull: false}}}}) {{ key_ {_relation(wide, word)} {{ {own} }} }} }}"
+        )
         found = ask(api, text, **{variable: 5})
         assert [r[own] for r in found["a"]] == [7, 6, 5], word
         assert ([r[own] for r in found["p"]["nodes"]], found["p"]["totalCount"]) == ([7, 6], 8)
         assert [g["max"][own] for g in found["g"]] == [4, 5, 6, 7]
         assert found["k"] == {own: 3}
-        links = {r["key_"]: sorted((o[word] for o in rows_of(word) if o["other"] == r[word]), reverse=True) for r in rows}
+        links = {
+            r["key_"]: sorted((o[word] for o in rows_of(word) if o["other"] == r[word]), reverse=True) for r in rows
+        }
         assert {r["key_"]: [o[own] for o in r[_relation(wide, word)]] for r in found["w"]} == {
             r["key_"]: links[r["key_"]] for r in rows if r[word] is not None
         }

@@ -111,7 +111,13 @@ def test_what_is_selected_in_which_order(client: TestClient) -> None:
         {"number": 5, "name": "ab"},
         {"number": 4, "name": "ärger"},
     ]
-    assert [r["id"] for r in rows(client, "things?order=price&select=id")] == [2, 3, 4, 1, 5]  # NULL first, as Spark has it
+    assert [r["id"] for r in rows(client, "things?order=price&select=id")] == [
+        2,
+        3,
+        4,
+        1,
+        5,
+    ]  # NULL first, as Spark has it
     assert [r["id"] for r in rows(client, "things?order=price.asc.nullslast&select=id")] == [3, 4, 1, 5, 2]
     assert list(rows(client, "things?id=eq.1")[0]) == list(rows(client, "things/1?select=*")) == [
         "id", "flag", "small", "big", "ratio", "price", "wide", "name", "at", "day", "raw", "tags", "info", "address_city",
@@ -386,7 +392,10 @@ def test_requests_of_one_shape_share_a_plan() -> None:
     application = Application(CATALOG, lambda: reader, ServerSettings())
     with TestClient(application) as client:
         for number in range(1, 4):
-            assert rows(client, f"things?select=id&id=eq.{number}&name=not.in.(x{number})&limit=1") in ([{"id": number}], [])
+            assert rows(client, f"things?select=id&id=eq.{number}&name=not.in.(x{number})&limit=1") in (
+                [{"id": number}],
+                [],
+            )
             assert rows(client, f"things/{number}?select=id") == {"id": number}
     assert len(set(reader.statements)) == 2
     assert len(application.served.roles.all.reads.plans) == 2
@@ -401,5 +410,7 @@ def test_values_never_reach_the_statement(reader: Any, client: TestClient) -> No
 
 def test_in_process(reader: Any) -> None:
     assert execute_rest(CATALOG, None, reader, "things?select=id&name=eq.%C3%84rger") == [{"id": 1}]
-    assert execute_rest(CATALOG, None, reader, "monitoringGroup/501?select=groupName") == {"groupName": "Wenatchee Factory"}
+    assert execute_rest(CATALOG, None, reader, "monitoringGroup/501?select=groupName") == {
+        "groupName": "Wenatchee Factory"
+    }
     assert execute_rest(CATALOG, None, reader, "things/77")["status"] == 404

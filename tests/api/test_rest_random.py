@@ -26,7 +26,24 @@ Row = dict[str, Any]
 Truth = bool | None
 Term = tuple[str, str, Callable[[Row], Truth]]
 """A test: its column (or word), what is said of it within a group, and what it means of a row."""
-TEXTS = ["", "ab", "Ärger", "ärger", "a_b%c", "a,b", 'x"y', "a\\b", "(", ")", "null", "eq.1", "not.", "🙂", "\u0001", " a "]
+TEXTS = [
+    "",
+    "ab",
+    "Ärger",
+    "ärger",
+    "a_b%c",
+    "a,b",
+    'x"y',
+    "a\\b",
+    "(",
+    ")",
+    "null",
+    "eq.1",
+    "not.",
+    "🙂",
+    "\u0001",
+    " a ",
+]
 PATTERNS = ["a*", "*b*", "_b", "ä%", "*", "\\*", "a\\_b*", "%R"]
 VALUES: dict[str, list[Any]] = {
     "id": [0, 1, 3, 5, 2**40],
@@ -107,7 +124,9 @@ def group(word: str, parts: list[Callable[[Row], Truth]]) -> Callable[[Row], Tru
 
 
 @st.composite
-def terms(draw: st.DrawFn, inner: st.SearchStrategy[tuple[str, Callable[[Row], Truth]]]) -> tuple[str, Callable[[Row], Truth]]:
+def terms(
+    draw: st.DrawFn, inner: st.SearchStrategy[tuple[str, Callable[[Row], Truth]]]
+) -> tuple[str, Callable[[Row], Truth]]:
     """A term of a group: `column.operator.value` or a group."""
     negated = draw(st.booleans())
     if draw(st.booleans()):
@@ -162,7 +181,9 @@ def test_pages_are_the_whole_in_order(reader: Any) -> None:
         def check(order: list[str], limit: int, by_offset: bool) -> None:
             said = {"order": ",".join(order), "select": "id,name"}
             whole = client.get("/rest/things", params=said).json()
-            address = f"/rest/things?{urlencode({**said, 'limit': str(limit)} | ({'offset': '0'} if by_offset else {}))}"
+            address = (
+                f"/rest/things?{urlencode({**said, 'limit': str(limit)} | ({'offset': '0'} if by_offset else {}))}"
+            )
             found: list[Any] = []
             while address:
                 answer = client.get(address)
@@ -175,5 +196,7 @@ def test_pages_are_the_whole_in_order(reader: Any) -> None:
 
 
 def test_the_oracle_knows_null() -> None:
-    assert execute_rest(CATALOG, None, MemoryReader(), "things?not.or=(small.eq.7,small.is.null)&select=id") == [{"id": 1}]
+    assert execute_rest(CATALOG, None, MemoryReader(), "things?not.or=(small.eq.7,small.is.null)&select=id") == [
+        {"id": 1}
+    ]
     assert group("or", [unless_null("small", lambda v: v == 7)])({"small": None}) is None

@@ -67,7 +67,8 @@ def addresses(path: str) -> list[str]:
     if path in ("/rest", "/console"):
         return [f"{path}/x"]
     return [
-        path.replace("{name}", n).replace("{id:path}", n) for n in ("Events", "events", "bound", "open", "nothing", "graphql")
+        path.replace("{name}", n).replace("{id:path}", n)
+        for n in ("Events", "events", "bound", "open", "nothing", "graphql")
     ]
 
 
@@ -92,7 +93,9 @@ def test_a_route_takes_its_right_by_every_method(client: TestClient, application
                 continue  # another route takes it, if any
             for right in Right:
                 status = (
-                    asked(client, method, address, right.value) if path not in ENDLESS or right is not RIGHTS[path] else 200
+                    asked(client, method, address, right.value)
+                    if path not in ENDLESS or right is not RIGHTS[path]
+                    else 200
                 )
                 refused = RIGHTS[path] is not None and right is not RIGHTS[path]
                 assert (status == 403) == refused, (method, address, right, status)
@@ -108,7 +111,9 @@ def test_a_stream_whose_name_is_that_of_an_address_is_pushed_to_by_those_who_may
         assert asked(client, "POST", path, "push") in (404, 415, 503), path
 
 
-@pytest.mark.parametrize("path", ["/streams/Events", "/streams/events", "/streams/Events/bound", "/streams/events/open"])
+@pytest.mark.parametrize(
+    "path", ["/streams/Events", "/streams/events", "/streams/Events/bound", "/streams/events/open"]
+)
 def test_no_foreign_page_pushes(client: TestClient, path: str) -> None:
     page = {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}
     assert asked(client, "POST", path, "everything", **page) == 403
@@ -143,7 +148,9 @@ def test_what_is_not_there_is_told_as_everything_else(client: TestClient) -> Non
 def test_graphql_is_there_with_a_slash_too(client: TestClient) -> None:
     answer = client.post("/graphql/", json={"query": "{ __typename }"}, headers={"authorization": "Bearer read"})
     assert (answer.status_code, answer.json()["data"]) == (200, {"__typename": "Query"})
-    assert client.post("/graphql/", json={"query": "{ __typename }"}).json()["errors"][0]["extensions"]["code"] == "B8008"
+    assert (
+        client.post("/graphql/", json={"query": "{ __typename }"}).json()["errors"][0]["extensions"]["code"] == "B8008"
+    )
 
 
 def test_a_request_names_one_host(client: TestClient) -> None:

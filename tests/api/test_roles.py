@@ -49,7 +49,9 @@ def reader(url: str) -> Iterator[Any]:
     made.close()
 
 
-def ask(reader: Any, text: str, role: str | None = "tenant", claims: Mapping[str, Any] = shop.TENANT, **variables: Any) -> Any:
+def ask(
+    reader: Any, text: str, role: str | None = "tenant", claims: Mapping[str, Any] = shop.TENANT, **variables: Any
+) -> Any:
     answer = execute_graphql(CATALOG, None, reader, text, variables, claims=claims, role=role)
     return answer.get("data") or answer["errors"]
 
@@ -89,7 +91,9 @@ def test_a_condition_that_no_claim_decides_needs_the_claim_all_the_same(reader: 
     text = "{ orders(limit: 1000) { id } customers { id } }"
     found = ask(reader, text, "low", {"level": 2, "app": {"pieces": 3}, "all": False})
     assert ids(found["orders"]) == ids([o for o in ROWS["Orders"] if o["pieces"] is not None and o["pieces"] <= 3])
-    assert ids(found["customers"]) == ids([c for c in ROWS["Customers"] if c["level"] and c["level"] <= 2 and c["tenant"]])
+    assert ids(found["customers"]) == ids(
+        [c for c in ROWS["Customers"] if c["level"] and c["level"] <= 2 and c["tenant"]]
+    )
     assert ids(ask(reader, text, "low", {"app": {"pieces": 0}, "all": True})["orders"]) == ids(ROWS["Orders"])
     for claims in ({"all": True}, {"app": {"pieces": 9}}, {"app": 9, "all": True}, {"app.pieces": 9, "all": True}):
         assert ask(reader, text, "low", claims) == {"orders": [], "customers": []}
@@ -97,7 +101,8 @@ def test_a_condition_that_no_claim_decides_needs_the_claim_all_the_same(reader: 
 
 def test_relationships_both_ways(reader: Any) -> None:
     found = ask(
-        reader, "{ customers { id tenant orders { id tenant buyer { id tenant } } last { id } above(least: -9) { id } } }"
+        reader,
+        "{ customers { id tenant orders { id tenant buyer { id tenant } } last { id } above(least: -9) { id } } }",
     )
     mine = {c["id"] for c in ROWS["Customers"] if c["tenant"] == "red"}
     assert {c["id"] for c in found["customers"]} == mine
@@ -115,11 +120,14 @@ def test_relationships_both_ways(reader: Any) -> None:
 
 def test_limits_and_filters_come_after_the_condition(reader: Any) -> None:
     found = ask(
-        reader, '{ customers { last(filter: {tenant: {neq: "red"}}) { id } orders(filter: {tenant: {eq: "blue"}}) { id } } }'
+        reader,
+        '{ customers { last(filter: {tenant: {neq: "red"}}) { id } orders(filter: {tenant: {eq: "blue"}}) { id } } }',
     )
     assert all(c == {"last": [], "orders": []} for c in found["customers"])
     assert len(ask(reader, "{ orders(limit: 3) { id } }")["orders"]) == 3
-    assert ask(reader, '{ orders(filter: {or: [{tenant: {eq: "blue"}}, {tenant: {isNull: true}}]}) { id } }') == {"orders": []}
+    assert ask(reader, '{ orders(filter: {or: [{tenant: {eq: "blue"}}, {tenant: {isNull: true}}]}) { id } }') == {
+        "orders": []
+    }
     assert ids(ask(reader, '{ orders(filter: {not: {tenant: {eq: "blue"}}}) { id } }')["orders"]) == own("Orders")
 
 
@@ -197,7 +205,9 @@ def test_what_is_not_granted_does_not_exist(reader: Any) -> None:
         assert found[0]["extensions"]["code"] == "B8002", text
     for word in ("secret", "secrets", "totals", "emai", "mail", "peer"):
         text = message(ask(reader, f"{{ {word} {{ id }} }}")) + message(ask(reader, f"{{ customers {{ {word} }} }}"))
-        assert not [n for n in ("Secrets", "totals", "email", "mailed", "peers") if n in text.replace(f"'{word}'", "")], text
+        assert not [
+            n for n in ("Secrets", "totals", "email", "mailed", "peers") if n in text.replace(f"'{word}'", "")
+        ], text
 
 
 def test_introspection_shows_what_is_granted(reader: Any) -> None:
@@ -225,7 +235,9 @@ def test_a_hidden_key_is_in_no_cursor(reader: Any) -> None:
 @pytest.mark.parametrize("role", ["pusher", "nobody", "unknown"])
 def test_who_may_not_read_sees_nothing(reader: Any, role: str) -> None:
     assert ask(reader, "{ orders { id } }", role)[0]["extensions"]["code"] == "B8002"
-    fields = ask(reader, "{ __schema { queryType { fields { name } } mutationType { fields { name } } } }", role)["__schema"]
+    fields = ask(reader, "{ __schema { queryType { fields { name } } mutationType { fields { name } } } }", role)[
+        "__schema"
+    ]
     assert fields["queryType"]["fields"] == [{"name": "nothing"}]
     assert fields["mutationType"] == ({"fields": [{"name": "orders"}]} if role == "pusher" else None)
 
@@ -291,7 +303,8 @@ def test_filters_over_related_rows(reader: Any) -> None:
     """Whether there is a related row is asked of the rows that are seen."""
     seen = {o["customer"] for o in ROWS["Orders"] if o["tenant"] == "red"}
     found = ask(
-        reader, "{ a: customers(filter: {orders: {some: {}}}) { id } b: customers(filter: {orders: {none: {}}}) { id } }"
+        reader,
+        "{ a: customers(filter: {orders: {some: {}}}) { id } b: customers(filter: {orders: {none: {}}}) { id } }",
     )
     assert ids(found["a"]) == [n for n in own("Customers") if n in seen]
     assert ids(found["b"]) == [n for n in own("Customers") if n not in seen]

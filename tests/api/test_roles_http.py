@@ -100,7 +100,11 @@ def test_roles_of_those_who_say_none(url: str) -> None:
     application = Application(CATALOG, lambda: open_reader(url), ServerSettings(tokens=rules, anonymous="tenant"))
     with TestClient(application) as client:
         many = len(ROWS["Orders"])
-        for token, rows in ((None, 0), (signed({}), many), (signed({"realm": {"role": "tenant"}, "tenant": "red"}), None)):
+        for token, rows in (
+            (None, 0),
+            (signed({}), many),
+            (signed({"realm": {"role": "tenant"}, "tenant": "red"}), None),
+        ):
             status, body = query(client, "{ orders(limit: 1000) { tenant } }", token)
             assert status == 200
             found = [o["tenant"] for o in body["data"]["orders"]]
@@ -119,7 +123,9 @@ def test_a_public_address_needs_callers_with_names() -> None:
     with pytest.raises(BelvedereError, match="no authentication"):
         server_settings("0.0.0.0", {})
     assert server_settings("0.0.0.0", {"anonymous_role": "tenant"}).anonymous == "tenant"
-    found = server_settings("0.0.0.0", {"tokens": {"a": {"token": "x", "role": "r"}, "b": {"token": "y", "rights": ["push"]}}})
+    found = server_settings(
+        "0.0.0.0", {"tokens": {"a": {"token": "x", "role": "r"}, "b": {"token": "y", "rights": ["push"]}}}
+    )
     assert found.fixed == (FixedToken("x", "r"), FixedToken("y", None, frozenset({Right.PUSH})))
 
 
@@ -150,13 +156,18 @@ def test_rights(client: TestClient, token: str, allowed: set[str]) -> None:
             ],
         ),
         ("admin", [client.post("/quarantine/retry", headers=bearer(token))]),
-        ("push", [client.post(p, json=row, headers=bearer(token)) for p in ("/streams/Orders", "/streams/Orders/close")]),
+        (
+            "push",
+            [client.post(p, json=row, headers=bearer(token)) for p in ("/streams/Orders", "/streams/Orders/close")],
+        ),
     ):
         refused = {a.status_code == 403 for a in answers}
         assert len(refused) == 1, [(a.url.path, a.status_code) for a in answers]
         found |= set() if refused.pop() else {right}
     assert found == allowed
-    answer = client.post("/graphql", json={"query": "mutation { orders(rows: {id: 1}) { taken } }"}, headers=bearer(token))
+    answer = client.post(
+        "/graphql", json={"query": "mutation { orders(rows: {id: 1}) { taken } }"}, headers=bearer(token)
+    )
     code = answer.json()["errors"][0]["extensions"]["code"]
     assert code == "B8030" if "push" in allowed else code in ("B8007", "B8008")
     for path in ("/healthz", "/readyz", "/"):
@@ -199,7 +210,11 @@ def test_status_lineage_and_metrics(client: TestClient) -> None:
         text = client.get(path, headers=bearer(RED)).text
         for word in ("ecret", "otals", "email", "mailed", "peers"):
             assert word not in text, (path, word)
-    assert {n["name"] for n in client.get("/lineage", headers=bearer(RED)).json()["nodes"]} >= {"Orders", "Large", "OrdersOf"}
+    assert {n["name"] for n in client.get("/lineage", headers=bearer(RED)).json()["nodes"]} >= {
+        "Orders",
+        "Large",
+        "OrdersOf",
+    }
     assert 'endpoint="Orders"' in client.get("/metrics", headers=bearer(RED)).text
     assert 'endpoint="Secrets"' in client.get("/metrics", headers=bearer("everything")).text
     for id_, status in (
@@ -226,7 +241,9 @@ def test_tags_differ_by_role_and_claims(client: TestClient) -> None:
     for own, same in tags.items():
         for tag in tags.values():
             assert get(own, tag).status_code == (304 if tag == same else 200)
-    assert get(signed({"role": "tenant", "tenant": "red", "sub": "ann"})).headers["etag"] == tags[RED]  # the same answer
+    assert (
+        get(signed({"role": "tenant", "tenant": "red", "sub": "ann"})).headers["etag"] == tags[RED]
+    )  # the same answer
 
 
 def test_events_of_a_role(client: TestClient, application: Application) -> None:
@@ -248,7 +265,9 @@ def test_events_of_a_role(client: TestClient, application: Application) -> None:
     text = "subscription { newOrders(after: 0) { id tenant _seq } }"
     for tenant in ("red", "blue"):
         found = asyncio.run(seen(Caller({"tenant": tenant}, "tenant", frozenset({Right.READ})), text))
-        assert [e["data"]["newOrders"]["id"] for e in found] == [e["id"] for e in ROWS["NewOrders"] if e["tenant"] == tenant]
+        assert [e["data"]["newOrders"]["id"] for e in found] == [
+            e["id"] for e in ROWS["NewOrders"] if e["tenant"] == tenant
+        ]
     assert asyncio.run(seen(Caller({}, "tenant", frozenset({Right.READ})), text)) == []
     live = "subscription { orders { tenant } }"
     (first,) = asyncio.run(seen(Caller({"tenant": "blue"}, "tenant", frozenset({Right.READ})), live))
@@ -302,7 +321,14 @@ def test_rest(client: TestClient) -> None:
         n: v for n, v in absent.json().items() if n != "instance"
     }
     assert get("orders/999", "everything").status_code == 200
-    for path in ("secrets", "totals", "customers?select=email", "customers?email=eq.e1@x", "customers?order=email", "counts"):
+    for path in (
+        "secrets",
+        "totals",
+        "customers?select=email",
+        "customers?email=eq.e1@x",
+        "customers?order=email",
+        "counts",
+    ):
         answer = get(path, RED)
         assert answer.status_code in (400, 404), path
         assert "ecrets" not in answer.text.replace(path, ""), path

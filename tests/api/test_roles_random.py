@@ -228,7 +228,9 @@ def selected(draw: st.DrawFn, relation: str, depth: int = 2) -> str:
     """What REST selects of rows."""
     parts = draw(st.lists(st.sampled_from(sorted(COLUMNS[relation])), min_size=1, max_size=3, unique=True))
     inner = draw(st.lists(st.sampled_from(sorted(RELATED[relation].items())), max_size=2, unique=True)) if depth else []
-    return ",".join([*parts, *(f"{name}({draw(selected(target, depth - 1))})" for name, target in inner if name != "above")])
+    return ",".join(
+        [*parts, *(f"{name}({draw(selected(target, depth - 1))})" for name, target in inner if name != "above")]
+    )
 
 
 @st.composite
@@ -243,7 +245,10 @@ def addresses(draw: st.DrawFn) -> str:
         return draw(st.sampled_from(["ordersOf?name=name1&limit=9", "perLevel?least=0", "products?factor=2"]))
     tests = []
     for name in draw(st.lists(st.sampled_from(sorted(COLUMNS[relation])), max_size=3, unique=True)):
-        negated, operator = draw(st.sampled_from(["", "not."])), draw(st.sampled_from(["eq", "neq", "gt", "lte", "isdistinct"]))
+        negated, operator = (
+            draw(st.sampled_from(["", "not."])),
+            draw(st.sampled_from(["eq", "neq", "gt", "lte", "isdistinct"])),
+        )
         tests.append((name, f"{negated}{operator}.{draw(COLUMNS[relation][name])}"))
     order = f"{draw(st.sampled_from(sorted(COLUMNS[relation])))}.{draw(st.sampled_from(['asc', 'desc', 'desc.nullsfirst']))}"
     pairs = [("select", select), *tests, ("order", order), ("limit", draw(st.integers(1, 40)))]

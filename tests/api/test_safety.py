@@ -93,7 +93,11 @@ def test_pages_of_known_origins_may_ask_everywhere() -> None:
     headers = {"origin": "https://app.example"}
     with client_of(origins=("https://app.example",)) as client:
         for path in ("/graphql", "/status", "/metrics", "/healthz", "/schema.graphql", "/streams/T", "/nothing"):
-            asked = {**headers, "access-control-request-method": "GET", "access-control-request-headers": "authorization"}
+            asked = {
+                **headers,
+                "access-control-request-method": "GET",
+                "access-control-request-headers": "authorization",
+            }
             for answer in (client.options(path, headers=asked), client.get(path, headers=headers)):
                 assert answer.headers["access-control-allow-origin"] == "https://app.example", path
 
@@ -118,7 +122,10 @@ def test_long_answers_are_compressed() -> None:
     with client_of() as client:
         plain = client.post("/graphql", json=query, headers={"accept-encoding": "identity"})
         assert "content-encoding" not in plain.headers
-        assert "content-encoding" not in client.post("/graphql", json=query, headers={"accept-encoding": "gzip;q=0"}).headers
+        assert (
+            "content-encoding"
+            not in client.post("/graphql", json=query, headers={"accept-encoding": "gzip;q=0"}).headers
+        )
         with client.stream("POST", "/graphql", json=query, headers={"accept-encoding": "br, gzip"}) as answer:
             raw = b"".join(answer.iter_raw())
         assert (answer.headers["content-encoding"], int(answer.headers["content-length"])) == ("gzip", len(raw))
@@ -288,7 +295,9 @@ def test_slow_and_large_requests_are_cut_off(port: int) -> None:
     head = b"POST /graphql HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: 50\r\n\r\n"
     assert said(port, head, b'{"query"').startswith(b"HTTP/1.1 408")
     kept = said(
-        port, b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n", b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        port,
+        b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
     )
     assert kept.count(b"200 OK") == 2
 

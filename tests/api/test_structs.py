@@ -41,7 +41,11 @@ ROWS = [
     {"id": 2, "place": NAN, "odd": None},
     {"id": 3, "place": None, "odd": None},
     {"id": 4, "place": dict.fromkeys(FULL), "odd": None},
-    {"id": 5, "place": {**dict.fromkeys(FULL), "x": 5e-324, "n": -1, "price": Decimal("0.00"), "good": True}, "odd": None},
+    {
+        "id": 5,
+        "place": {**dict.fromkeys(FULL), "x": 5e-324, "n": -1, "price": Decimal("0.00"), "good": True},
+        "odd": None,
+    },
 ]
 ALL = "label x n price at day good tags groe isNull home { city zip_code }"
 
@@ -106,7 +110,10 @@ def test_aliases_pages_relationships_and_fragments(api: Api) -> None:
     fragment P on T_place { home { city } }
     """
     (node,) = ask(api, text)["tPage"]["nodes"]
-    assert node == {"where": {"home": {"city": "null"}, "a": 0.1, "b": 0.1}, "near": {"place": {"label": FULL["label"]}}}
+    assert node == {
+        "where": {"home": {"city": "null"}, "a": 0.1, "b": 0.1},
+        "near": {"place": {"label": FULL["label"]}},
+    }
 
 
 CONDITIONS = {

@@ -35,7 +35,9 @@ def test_each_subscriber_sees_what_it_asks_for(executor: Any) -> None:
     draw = random.Random(5)
     wb = Workbench(SCRIPT, spark=executor)
     for epoch in range(5):
-        wb.insert("T", [{"a": draw.choice([None, 1, 2, 3, 4]), "b": draw.choice("xyz")} for _ in range(draw.randrange(6))])
+        wb.insert(
+            "T", [{"a": draw.choice([None, 1, 2, 3, 4]), "b": draw.choice("xyz")} for _ in range(draw.randrange(6))]
+        )
         wb.insert("U", [{"id": draw.randrange(3), "k": draw.randrange(2), "v": draw.randrange(3)} for _ in range(3)])
         if epoch % 2:
             wb.delete("U", [{"id": draw.randrange(3)}])
@@ -43,7 +45,9 @@ def test_each_subscriber_sees_what_it_asks_for(executor: Any) -> None:
         if epoch == 2:
             wb.restart()
     of_t = events(wb, "allT", "a b")
-    assert [{**e, "a": 0} for e in of_t if e["a"] in (2, 3)] == [{**e, "a": 0} for e in events(wb, "byA(least: 2)", "b")]
+    assert [{**e, "a": 0} for e in of_t if e["a"] in (2, 3)] == [
+        {**e, "a": 0} for e in events(wb, "byA(least: 2)", "b")
+    ]
     assert [e["_seq"] for e in events(wb, "byA(least: 4, most: 4)", "b")] == [e["_seq"] for e in of_t if e["a"] == 4]
     of_u, of_sums = events(wb, "allU", "id k v _old { id k v }"), events(wb, "allSums", "k v")
     assert of_u

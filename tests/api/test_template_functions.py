@@ -27,7 +27,10 @@ CASES: tuple[tuple[str, dict[str, Any]], ...] = (
         "SELECT id, s || '-' || s AS a, concat(s, 'x') AS b, length(s) AS c, trim(s) AS d, ltrim(s) AS e, rtrim(s) AS f FROM T",
         {},
     ),
-    ("SELECT id, nullif(k, 1) AS a, if(k > 1, s, 'none') AS b FROM T WHERE contains(s, :x) OR startswith(s, :x)", {"x": "b"}),
+    (
+        "SELECT id, nullif(k, 1) AS a, if(k > 1, s, 'none') AS b FROM T WHERE contains(s, :x) OR startswith(s, :x)",
+        {"x": "b"},
+    ),
 )
 TEXTS = ("ab", "Ab", "a%b", " b ", "ÄB", "xäy", "", "€😀", "aab", None)
 
@@ -62,7 +65,9 @@ def test_they_answer_as_spark_does(spark: Any) -> None:
     for n, (query, values) in enumerate(CASES):
         names = [c.name for c in wb.catalog.schema_of(f"V{n}").visible]
         given = ", ".join(f"{k}: {quoted(v)}" for k, v in values.items())
-        answer = wb.graphql(f"{{ v{n} {{ {' '.join(names)} }} q{n}{f'({given})' if given else ''} {{ {' '.join(names)} }} }}")
+        answer = wb.graphql(
+            f"{{ v{n} {{ {' '.join(names)} }} q{n}{f'({given})' if given else ''} {{ {' '.join(names)} }} }}"
+        )
         assert "errors" not in answer, (query, answer)
         one, other = answer["data"][f"v{n}"], answer["data"][f"q{n}"]
         assert bag(one) == bag(other), query

@@ -103,7 +103,8 @@ def test_an_order_without_a_bound(reader: Any) -> None:
         chosen("true", BY_NAME, limit=3, offset=1),
         named(Filter(TopK(named(THINGS, SHOWN, "t."), BY_NAME, limit=3), expression("`t.id` > 1")), SHOWN, was="t."),
         Project(
-            THINGS, (Item("id", column("big"), pa.int64()), *(Item(n, column(n), THINGS.schema[n].type) for n in SHOWN[1:]))
+            THINGS,
+            (Item("id", column("big"), pa.int64()), *(Item(n, column(n), THINGS.schema[n].type) for n in SHOWN[1:])),
         ),
     ],
     ids=["fewer columns", "an offset", "a condition on a bounded list", "a column under another's name"],
@@ -150,7 +151,9 @@ def test_types_of_a_script() -> None:
     assert "  counted: Counted\n" in machines
     assert "): [MachineHour!]!" in machines
     assert "machineid: Int!\n  n: Long!" in print_type(schema.type_map["Counted"])
-    assert "machineid: Int\n" in print_type(schema.type_map["MachineHour"])  # a reading may have none, and so has its group
+    assert "machineid: Int\n" in print_type(
+        schema.type_map["MachineHour"]
+    )  # a reading may have none, and so has its group
     query = schema.type_map["Query"].fields  # type: ignore[attr-defined]
     reported = {
         n: (str(query[n].type), {a: str(found.type) for a, found in query[n].args.items()})
@@ -203,6 +206,9 @@ def test_rest_filters_orders_and_follows_them_too(reader: Any) -> None:
         3,
     ]
     both = (Parameter("filter", pa.int64()), Parameter("order", pa.int64()))
-    assert ids(read_rest(reader, chosen("`t.id` = :filter OR `t.id` = :order"), "filter_2=3&order_2=5", *both)) == [3, 5]
+    assert ids(read_rest(reader, chosen("`t.id` = :filter OR `t.id` = :order"), "filter_2=3&order_2=5", *both)) == [
+        3,
+        5,
+    ]
     assert read_rest(reader, top, "colour=eq.1")["code"] == "B8016"
     assert read_rest(reader, most, "", LEAST)["code"] == "B8003"

@@ -62,7 +62,8 @@ def ask(reader: Any, plan: Node, selection: str, parameters: tuple[Parameter, ..
     catalog = Catalog(base.inputs, base.views, base.relationships, {"Asked": template}, public=base.public)
     assert model_of(catalog).omitted == ()
     names = {
-        p.name: {"int32": "Int", "int64": "Long", "double": "Float", "string": "String"}.get(str(p.type)) for p in parameters
+        p.name: {"int32": "Int", "int64": "Long", "double": "Float", "string": "String"}.get(str(p.type))
+        for p in parameters
     }
     declared = ", ".join(f"${n}: {t or ('DateTime' if n == 'at' else 'Decimal')}!" for n, t in names.items())
     passed = ", ".join(f"{n}: ${n}" for n in names)
@@ -83,7 +84,9 @@ def test_time_and_decimals(reader: Any) -> None:
     parameters = (Parameter("at", TIMESTAMP), Parameter("price", pa.decimal128(10, 2)))
     found = ask(reader, plan, "{ id }", parameters, at="2020-01-01T12:30:00Z", price="12.31")
     assert found == [{"id": 1}, {"id": 5}]
-    assert ask(reader, Filter(THINGS, expression("at >= current_timestamp() - INTERVAL '1' DAY")), "{ id }") == [{"id": 1}]
+    assert ask(reader, Filter(THINGS, expression("at >= current_timestamp() - INTERVAL '1' DAY")), "{ id }") == [
+        {"id": 1}
+    ]
     assert ask(reader, Filter(THINGS, expression("price > 12.305")), "{ id }") == [{"id": 5}]
 
 
@@ -217,7 +220,9 @@ def test_a_parameter_with_a_default_may_be_left_out(reader: Any) -> None:
     assert answer("query($n: String) { asked(name: $n) { id } }")["data"] == whole["data"]
     assert answer('{ asked(name: "nobody") { id } }')["data"]["asked"] == []
     assert "errors" in answer("{ asked(least: null) { id } }")
-    arguments = answer('{ __type(name: "Query") { fields { name args { name defaultValue } } } }')["data"]["__type"]["fields"]
+    arguments = answer('{ __type(name: "Query") { fields { name args { name defaultValue } } } }')["data"]["__type"][
+        "fields"
+    ]
     (shown,) = (f["args"] for f in arguments if f["name"] == "asked")
     assert {a["name"]: a["defaultValue"] for a in shown} == {"least": "1", "name": '"ab"'} | {
         a["name"]: a["defaultValue"] for a in shown[2:]

@@ -184,7 +184,9 @@ def test_keys_in_a_file(tmp_path: Path) -> None:
     assert verifier.claims(signed({"sub": "ann"}, RSA, "RS256", kid="one")) == {"sub": "ann"}
 
 
-def test_an_unknown_key_is_looked_for_and_absent_keys_are_told(keys_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_key_is_looked_for_and_absent_keys_are_told(
+    keys_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(token_keys, "PAUSE_SECONDS", 0.0)
     token, two = (signed({"sub": "ann"}, k, "RS256", kid=n) for k, n in ((RSA, "one"), (OTHER, "two")))
     gate = Gate(ServerSettings(tokens=TokenRules(jwks=keys_address, algorithms=("RS256",))))
@@ -201,7 +203,9 @@ def test_an_unknown_key_is_looked_for_and_absent_keys_are_told(keys_address: str
     _Keys.answer = json.dumps({"keys": [jwk(OTHER, "two")]}).encode()
     assert enter(two) == 200
     assert enter(token) == 401
-    gate = Gate(ServerSettings(tokens=TokenRules(jwks=keys_address.replace("127.0.0.1", "127.0.0.2"), algorithms=("RS256",))))
+    gate = Gate(
+        ServerSettings(tokens=TokenRules(jwks=keys_address.replace("127.0.0.1", "127.0.0.2"), algorithms=("RS256",)))
+    )
     assert enter(token) == 503  # B8018
 
 
@@ -242,12 +246,18 @@ def test_the_project_file_says_which_tokens_count(tmp_path: Path) -> None:
     ):
         file.write_text(f'[api.jwt]\nkey = "{SECRET}"\n{text}\n')
         assert [d.code for d in load_project(tmp_path).diagnostics] == ["B9104"], text
-    for text in (f'key = "{SECRET}"\njwks = "keys.json"', 'jwks = "http://login.example/keys.json"', 'jwks = "ftp://x/keys"'):
+    for text in (
+        f'key = "{SECRET}"\njwks = "keys.json"',
+        'jwks = "http://login.example/keys.json"',
+        'jwks = "ftp://x/keys"',
+    ):
         file.write_text(f"[api.jwt]\n{text}\n")
         assert [d.code for d in load_project(tmp_path).diagnostics] == ["B9104"], text
     file.write_text('[api.jwt]\njwks = "keys.json"\nrole_claim = "realm.role"\n')
     rules = token_rules(load_project(tmp_path).api["jwt"])
-    assert rules == TokenRules(algorithms=("RS256", "ES256"), jwks=str(tmp_path / "keys.json"), role_claim=("realm", "role"))
+    assert rules == TokenRules(
+        algorithms=("RS256", "ES256"), jwks=str(tmp_path / "keys.json"), role_claim=("realm", "role")
+    )
 
 
 def test_pushes_take_the_claim_and_nothing_else_does(tmp_path: Path) -> None:
@@ -281,7 +291,9 @@ def test_pushes_take_the_claim_and_nothing_else_does(tmp_path: Path) -> None:
         (result,) = answer.json()["data"]["orders"]["results"]
         made = {n: result["row"].pop(n) for n in ("id", "at")}
         assert result["row"] == {"item": "b", "customer": "bob", "price": None}
-        again = httpx.post(f"{api.url}/graphql", json=asked, headers=bearer).json()["data"]["orders"]["results"][0]["row"]
+        again = httpx.post(f"{api.url}/graphql", json=asked, headers=bearer).json()["data"]["orders"]["results"][0][
+            "row"
+        ]
         assert {n: again[n] for n in made} == made  # the same request counts once
         answer = httpx.post(f"{api.url}/graphql", json=asked, headers={"Authorization": "Bearer monitoring"})
         assert (answer.status_code, answer.json()["errors"][0]["extensions"]["code"]) == (403, "B8036")
@@ -290,7 +302,10 @@ def test_pushes_take_the_claim_and_nothing_else_does(tmp_path: Path) -> None:
         assert answer.json()["data"] == {"orders": {"taken": 0, "results": [{"code": "B6014"}]}}
         asked = {"query": "{ mine { item } }"}
         answer = httpx.post(f"{api.url}/graphql", json=asked, headers={"Authorization": "Bearer monitoring"})
-        assert (answer.status_code, answer.json()["errors"][0]["extensions"]["code"]) == (503, "B8005")  # there is no store yet
+        assert (answer.status_code, answer.json()["errors"][0]["extensions"]["code"]) == (
+            503,
+            "B8005",
+        )  # there is no store yet
         text = httpx.get(f"{api.url}/schema.graphql", headers={"Authorization": "Bearer monitoring"}).text
         assert "\n  mine(\n    least: Int! = 0\n" in text
         assert "Takes the claim `app.branch` of the caller's token." in text
@@ -298,7 +313,9 @@ def test_pushes_take_the_claim_and_nothing_else_does(tmp_path: Path) -> None:
     finally:
         api.close()
         server.close()
-    taken = [e.rows.to_pylist() for e in ingest_service.waiting().entries if isinstance(e, AcceptedRows) and e.rows.num_rows]
+    taken = [
+        e.rows.to_pylist() for e in ingest_service.waiting().entries if isinstance(e, AcceptedRows) and e.rows.num_rows
+    ]
     ingest_service.close()
     assert [r["id"] for rows in taken for r in rows] == [first["id"], made["id"]]
     assert [(r["item"], r["customer"]) for rows in taken for r in rows] == [("a", "ann"), ("b", "bob")]

@@ -47,7 +47,12 @@ def answer(table: Any, body: bytes, media: str, most: int = 10_000) -> Any:
     except Exception as error:
         return repr(error)
     times = [f.with_type(pa.int64()) if pa.types.is_timestamp(f.type) else f for f in found.rows.schema]
-    return [repr(r) for r in found.rows.cast(pa.schema(times)).to_pylist()], list(found.places), found.malformed, found.codes
+    return (
+        [repr(r) for r in found.rows.cast(pa.schema(times)).to_pylist()],
+        list(found.places),
+        found.malformed,
+        found.codes,
+    )
 
 
 def both(monkeypatch: pytest.MonkeyPatch, table: Any, body: bytes, media: str) -> bool:
@@ -74,7 +79,9 @@ def test_random_bodies_are_read_alike(inputs: Any, monkeypatch: pytest.MonkeyPat
     r, took = Random(seed), 0
     for _ in range(60):
         name, columns = ("Wide", EVERY) if r.random() < 0.1 else ("Plain", FITTING)
-        lines = json_text(r, r.choice([1, 3, 30]), r.choice([0, 0, 0.02, 0.2]), columns, other=r.choice([0, 0, 0.05])).strip()
+        lines = json_text(
+            r, r.choice([1, 3, 30]), r.choice([0, 0, 0.02, 0.2]), columns, other=r.choice([0, 0, 0.05])
+        ).strip()
         is_array = r.random() < 0.6
         text = f"[{lines.replace(chr(10), r.choice([',', ', ', chr(10) + ',']))}]" if is_array else lines
         body = damaged(r, text) if r.random() < 0.3 else text.encode()

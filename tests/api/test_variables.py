@@ -81,7 +81,11 @@ def verdict(api: Api, text: str, variables: dict[str, Any] | None = None) -> Any
 
 
 def literal(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False) if not isinstance(value, str) or value.isprintable() else json.dumps(value)
+    return (
+        json.dumps(value, ensure_ascii=False)
+        if not isinstance(value, str) or value.isprintable()
+        else json.dumps(value)
+    )
 
 
 @pytest.mark.parametrize("column", TYPES)
@@ -103,7 +107,9 @@ def test_a_literal_has_the_verdict_of_its_first_use(api: Api, column: str) -> No
     def text(value: Any) -> str:
         return f"{{ things(filter: {{{column}: {{eq: {literal(value)}}}}}) {{ id }} }}"
 
-    written = [v for v in (*TAKEN[column], *REFUSED[column]) if not isinstance(v, float) or (v == v and abs(v) != float("inf"))]
+    written = [
+        v for v in (*TAKEN[column], *REFUSED[column]) if not isinstance(v, float) or (v == v and abs(v) != float("inf"))
+    ]
     for value in (v for v in written if v not in ("\ud800", "a\u0000b")):
         first = _fresh(api, text(value))
         for other in TAKEN[column][:2]:
@@ -133,7 +139,15 @@ def test_long_literals_are_exact(api: Api) -> None:
 
 def test_bounds_and_epochs(api: Api) -> None:
     text = "query($n: Int) { things(limit: $n) { id } }"
-    for value, fine in ((2, True), (2.0, True), (-1, False), (2**31, False), (5_000, False), ("2", False), (2.5, False)):
+    for value, fine in (
+        (2, True),
+        (2.0, True),
+        (-1, False),
+        (2**31, False),
+        (5_000, False),
+        ("2", False),
+        (2.5, False),
+    ):
         first = _fresh(api, text, {"n": value})
         assert isinstance(first, dict) == fine, (value, first)
         _fresh(api, text, {"n": 1})

@@ -76,7 +76,10 @@ def test_each_view_has_its_figures() -> None:
 
 def test_a_view_in_quarantine() -> None:
     found = reported(replace(ROW, extra={**ROW.extra, **failures_document([FAILED])}))
-    assert (found['belvedere_view_quarantined{view="Sum"}'], found['belvedere_view_quarantined{view="Größe"}']) == (1, 0)
+    assert (found['belvedere_view_quarantined{view="Sum"}'], found['belvedere_view_quarantined{view="Größe"}']) == (
+        1,
+        0,
+    )
     assert found['belvedere_view_epoch{view="Sum"}'] == 4, "its last good one"
     assert found['belvedere_view_freshness_seconds{view="Sum"}'] == 90, "since it failed"
     never = reported(replace(ROW, extra=failures_document([replace(FAILED, good={"Sum": None})])))

@@ -50,7 +50,9 @@ def rows() -> dict[str, list[dict[str, Any]]]:
     hidden = {"_ingest_time": NOON}
     return {
         "Customers": [{"id": i, "city": c, "_uid": i, **hidden} for i, c in CUSTOMERS],
-        "Orders": [{"id": i, "customer": c, "amount": Decimal(a), "at": NOON, "_uid": i, **hidden} for i, c, a in ORDERS],
+        "Orders": [
+            {"id": i, "customer": c, "amount": Decimal(a), "at": NOON, "_uid": i, **hidden} for i, c, a in ORDERS
+        ],
         "ByCity": [{"city": ODD, "total": Decimal("10.50")}, {"city": "Bern", "total": Decimal("50.00")}],
         "Cities": [{"city": "Bern", "total": Decimal("50.00")}],
         "Owners": [{"id": i, "city": c, "_id": o} for i, c, o in ((10, ODD, 1), (12, "Bern", 2), (13, "Bern", 3))],
@@ -193,7 +195,10 @@ def test_keys_are_read_as_those_of_rows(client: TestClient) -> None:
 def test_what_the_database_cannot_say_is_told_as_that(client: TestClient) -> None:
     (read, _) = client.get("/rest/days/Bern,2020-01-01/why").json()["inputs"]
     assert (read["relation"], read["rows"]) == ("Orders", [])
-    assert (read["count"], read.get("untold")) in ((None, "`CAST(at AS DATE)` cannot be computed at read time"), (2, None))
+    assert (read["count"], read.get("untold")) in (
+        (None, "`CAST(at AS DATE)` cannot be computed at read time"),
+        (2, None),
+    )
     assert client.get("/rest/byCity/a%2Fwhy").status_code == 404  # a row that is not there, and no question
 
 
@@ -213,7 +218,8 @@ def test_a_missing_row_is_told_with_what_is_served_on_the_way(client: TestClient
     (lost,) = client.get("/rest/byCity/why-not?city=in.(Basel,Chur)").json()["lost"]
     assert (lost["view"], lost["at"]) == ("Customers", "input")
     assert (
-        client.get("/rest/orders/why-not?at=lt.2019-01-01T00:00:00Z&amount=not.is.null").json()["lost"][0]["view"] == "Orders"
+        client.get("/rest/orders/why-not?at=lt.2019-01-01T00:00:00Z&amount=not.is.null").json()["lost"][0]["view"]
+        == "Orders"
     )
 
 
@@ -269,7 +275,9 @@ def test_agents_ask_by_names(client: TestClient) -> None:
             predicate_of_filter(api.model.entities["ByCity"], filter_)
         assert refused.value.code == code, filter_
     either = {"or": [{"city": {"startsWith": "B"}}, {"not": {"city": {"isNull": True}}}], "total": {"notIn": []}}
-    assert condition_text(predicate_of_filter(api.model.entities["ByCity"], either)).startswith("(STARTSWITH(city, 'B') OR ")
+    assert condition_text(predicate_of_filter(api.model.entities["ByCity"], either)).startswith(
+        "(STARTSWITH(city, 'B') OR "
+    )
     for wrong in (
         {"key": {"city": "Bern"}},
         {"view": "ByCity"},

@@ -87,12 +87,16 @@ def urls(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
-def test_a_restored_store_is_that_of_the_epoch_and_goes_on(script: Path, tmp_path: Path, urls: Callable[[], str]) -> None:
+def test_a_restored_store_is_that_of_the_epoch_and_goes_on(
+    script: Path, tmp_path: Path, urls: Callable[[], str]
+) -> None:
     first, second = urls(), urls()
     bid = {"item": "Łódź 🦀", "price": "1.2500", "at": "2024-01-01 00:00:00"}
     with closing(belvedere.Workbench(SCRIPT, store=first)) as wb:
         wb.insert("Items", [{"item": "Łódź 🦀", "label": LONG}, {"item": "a\tb\\N\n", "label": None}])
-        wb.insert("Bids", [bid, {"item": "a\tb\\N\n", "price": None, "at": None}, {"item": "none", "price": "2", "at": None}])
+        wb.insert(
+            "Bids", [bid, {"item": "a\tb\\N\n", "price": None, "at": None}, {"item": "none", "price": "2", "at": None}]
+        )
         wb.step()
         before = {v: wb.rows(v) for v in ("Bids", "Labelled", "Sums")}
         said = json.loads(done("backup", script, tmp_path / "backup", "--store", first, "--json", apart=True))
@@ -101,7 +105,9 @@ def test_a_restored_store_is_that_of_the_epoch_and_goes_on(script: Path, tmp_pat
         wb.step()
         assert wb.rows("Sums") != before["Sums"]
         wb.clock("2030-01-01 00:00:00")
-    restore_backup(tmp_path / "backup", second, tmp_path / "none.intake", None)  # to where a Workbench looks for the state
+    restore_backup(
+        tmp_path / "backup", second, tmp_path / "none.intake", None
+    )  # to where a Workbench looks for the state
     with closing(belvedere.Workbench(SCRIPT, store=second)) as wb:
         assert {v: wb.rows(v) for v in before} == before
         wb.insert("Bids", [bid])
@@ -218,7 +224,8 @@ class Push:
 @pytest.mark.spark
 @linux
 @pytest.mark.parametrize(
-    ("how", "kind", "goes_on"), [("here", "sqlite", False), *at_night([("apart", "sqlite", True), ("apart", "postgres", True)])]
+    ("how", "kind", "goes_on"),
+    [("here", "sqlite", False), *at_night([("apart", "sqlite", True), ("apart", "postgres", True)])],
 )
 def test_backups_of_a_run_at_work(
     spark: Any, how: str, kind: str, goes_on: bool, tmp_path: Path, request: pytest.FixtureRequest
@@ -296,7 +303,9 @@ def with_state(url: str, folder: Path, remote: Remote | None = None) -> None:
     at = filled_state(folder, remote=remote)
     document = {"id": folder.name, "folder": str(folder)} | ({"address": remote.address} if remote else {})
     with closing(open_store(url)) as store:
-        store.set_documents({DOCUMENT: json.dumps(document), IDENTITY: Identity(folder.name, folder.name, folder.name).text})
+        store.set_documents(
+            {DOCUMENT: json.dumps(document), IDENTITY: Identity(folder.name, folder.name, folder.name).text}
+        )
         store.create([COUNTS])
         store.begin().commit(epoch(1, extra={STATE: at}))
 

@@ -185,7 +185,11 @@ def journal_of(intake: Path, url: str, sequence: int) -> list[bytes]:
 def test_a_copy_has_an_id_and_a_journal_of_its_own(tmp_path: Path, backed_up: tuple[str, Path, str]) -> None:
     """While a run has the journal open the copy gets what the backup has; else what was pushed since, too. Neither takes from the other."""
     first, backup, id_ = backed_up
-    intake, second, third = tmp_path / "shop.intake", f"sqlite:///{tmp_path}/shop.two", f"sqlite:///{tmp_path}/shop.three"
+    intake, second, third = (
+        tmp_path / "shop.intake",
+        f"sqlite:///{tmp_path}/shop.two",
+        f"sqlite:///{tmp_path}/shop.three",
+    )
     with closing(Journal(intake / id_, JournalPosition(id_, 1))) as open_journal:
         assert restore_backup(backup, second, intake, None)[1] == 0
         open_journal.append([b"four"])
@@ -243,4 +247,6 @@ def test_every_store_has_an_id(tmp_path: Path) -> None:
             found.add(identity_of(reader).id)
     assert len(found) == 2
     with closing(sqlite3.connect(tmp_path / "0.db")) as connection:
-        assert connection.execute("SELECT count(*) FROM _belvedere_document WHERE name = '_identity'").fetchone() == (1,)
+        assert connection.execute("SELECT count(*) FROM _belvedere_document WHERE name = '_identity'").fetchone() == (
+            1,
+        )

@@ -31,7 +31,18 @@ def installed() -> Path:
     if not folder.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=FOLDER, ignore_cleanup_errors=True) as made:
-            install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", made, "-r", str(requested)]
+            install = [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--no-deps",
+                "--target",
+                made,
+                "-r",
+                str(requested),
+            ]
             subprocess.run(install, check=True, capture_output=True)
             os.chmod(made, 0o755)
             try:

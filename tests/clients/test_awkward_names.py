@@ -34,7 +34,8 @@ def test_every_word_is_a_name_for_clients(tmp_path: Path, part: int) -> None:
     entities = {e.name: e for e in model.entities.values()}
     own = {w: next(n for n, c in entities[w].columns.items() if c.name == w) for w in words}
     fields = [
-        f"v{n}: {entities[w].field}(filter: {{{own[w]}: {{gte: $v{n}}}}}) {{ {own[w]} other }}" for n, w in enumerate(words)
+        f"v{n}: {entities[w].field}(filter: {{{own[w]}: {{gte: $v{n}}}}}) {{ {own[w]} other }}"
+        for n, w in enumerate(words)
     ]
     given = ", ".join(f"$v{n}: Int" for n in range(len(words)))
     asked: dict[str, Any] = {

@@ -99,7 +99,12 @@ def reported(url: str) -> dict[str, Any]:
     given = {"url": url, "policies": type_policies(model, schema_of(model, Limits()))}
     given |= {"query": QUERY, "by_key": BY_KEY, "aggregates": AGGREGATES, "page": PAGE}
     run = subprocess.run(
-        ["node", str(folder / "clients.mjs")], input=json.dumps(given), capture_output=True, text=True, timeout=100, check=False
+        ["node", str(folder / "clients.mjs")],
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
     assert run.returncode == 0, run.stderr
     return dict(json.loads(line) for line in run.stdout.splitlines())

@@ -56,8 +56,18 @@ class Cluster:
         self.workers[number].wait()
 
     def _start(self, what: str, name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        command = [HOME / "bin" / "spark-class", f"{CLASS}.{what}", "--host", "127.0.0.1", "--webui-port", "0", *arguments]
-        environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYSPARK_SUBMIT_ARGS", "PYSPARK_PYTHON")}
+        command = [
+            HOME / "bin" / "spark-class",
+            f"{CLASS}.{what}",
+            "--host",
+            "127.0.0.1",
+            "--webui-port",
+            "0",
+            *arguments,
+        ]
+        environment = {
+            k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYSPARK_SUBMIT_ARGS", "PYSPARK_PYTHON")
+        }
         environment |= {"SPARK_HOME": str(HOME), "JAVA_HOME": str(find_java()), "SPARK_LOCAL_IP": "127.0.0.1"}
         environment |= {"SPARK_DAEMON_JAVA_OPTS": JAVA, "SPARK_DAEMON_MEMORY": "256m"}
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -90,7 +100,9 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
 

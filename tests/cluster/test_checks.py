@@ -24,11 +24,17 @@ def test_an_executor_that_lacks_something(found: cluster.Found, code: str, expec
     with pytest.raises(BelvedereError) as reported:
         cluster._judge([("west", None, True), found], Path("/scratch"), "python3")
     diagnostic = reported.value.diagnostics[0]
-    assert (diagnostic.code, expected in (diagnostic.detail or ""), "west" in (diagnostic.detail or "")) == (code, True, False)
+    assert (diagnostic.code, expected in (diagnostic.detail or ""), "west" in (diagnostic.detail or "")) == (
+        code,
+        True,
+        False,
+    )
 
 
 @pytest.mark.spark
-def test_rows_that_an_executor_wrote_elsewhere_are_missed(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_an_executor_wrote_elsewhere_are_missed(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(scratch_rows, "observe", cluster._observed)
     frame, schema = spark.range(5).toDF("c0"), pa.schema([("id", pa.int64())])
     assert scratch_rows.write_frame(frame, tmp_path / "whole", schema).num_rows == 5

@@ -48,7 +48,9 @@ def project(folder: Path, master: str, run: str = "") -> Path:
 
 def write(folder: Path, first: int, count: int) -> list[dict[str, int]]:
     chance = random.Random(first)
-    found = [{"n": n, "item": chance.randrange(300), "price": chance.randrange(1_000)} for n in range(first, first + count)]
+    found = [
+        {"n": n, "item": chance.randrange(300), "price": chance.randrange(1_000)} for n in range(first, first + count)
+    ]
     (folder / "data" / "Bid" / f"{first}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
     return found
 
@@ -122,7 +124,9 @@ def test_executors_copy_served_rows_into_the_database(tmp_path: Path, postgres_u
     try:
         rows = reader.execute('SELECT n, item, price FROM "Dear" ORDER BY n')
         assert rows == [tuple(b.values()) for b in bids if b["price"] >= 100]
-        assert reader.execute("SELECT count(*) FROM noted WHERE name LIKE '%copied%'") == [(2,)]  # the stream's and the view's
+        assert reader.execute("SELECT count(*) FROM noted WHERE name LIKE '%copied%'") == [
+            (2,)
+        ]  # the stream's and the view's
         assert reader.execute("SELECT count(*) FROM pg_tables WHERE tablename LIKE '%copied%'") == [(0,)]
     finally:
         reader.close()

@@ -58,7 +58,9 @@ def check(folder: Path, store: str) -> None:
 
     database = duckdb_over({n: f"SELECT * FROM read_json_auto('{folder}/data/{n}/*.jsonl')" for n in TABLES})
     queries = {n: q for n, q in duckdb_queries("nexmark").items() if n in QUERIES}
-    queries["Counted"] = "SELECT auction, count(*) AS bids, CAST(sum(price) AS BIGINT) AS total FROM Bid GROUP BY auction"
+    queries["Counted"] = (
+        "SELECT auction, count(*) AS bids, CAST(sum(price) AS BIGINT) AS total FROM Bid GROUP BY auction"
+    )
     opened = open_store(store)
     reader = opened.reader()
     try:
@@ -140,6 +142,10 @@ def test_sensors_step_by_step(tmp_path: Path, cluster: Cluster) -> None:
     folder = tmp_path / "sensors"
     (folder / "data").mkdir(parents=True)
     done = subprocess.run(
-        [sys.executable, "-c", SENSORS, cluster.url, str(folder)], capture_output=True, text=True, timeout=1200, check=False
+        [sys.executable, "-c", SENSORS, cluster.url, str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -39,7 +39,9 @@ def test_errors_are_shown_with_their_place(project: Path, capsys: pytest.Capture
     assert f"error[B1003]: a comma is missing between select items\n --> {script}:1:16" in out
 
 
-def test_a_sink_that_is_not_there_is_told_without_a_project_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sink_that_is_not_there_is_told_without_a_project_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     script = tmp_path / "alone.sqrl"
     script.write_text("_S := SELECT 1 AS a;\nEXPORT _S TO nothere.V;")
     assert run(["check", str(script)]) == 1

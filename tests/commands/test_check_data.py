@@ -58,8 +58,13 @@ def test_rows_that_do_not_fit(spark: Any, tmp_path: Path) -> None:
     assert first["where"] == str(tmp_path / "data/Orders/a.jsonl:2")
     assert json.loads(first["text"]) == rows[1]
     assert "zwölf" in first["reason"]
-    assert reported(orders, "unnamed") == [("the data has 2 columns that the table does not declare: customerid, note", None)]
-    assert reported(orders, "missing") == [('no row has the column "city"', None), ('no row has the column "customerId"', None)]
+    assert reported(orders, "unnamed") == [
+        ("the data has 2 columns that the table does not declare: customerid, note", None)
+    ]
+    assert reported(orders, "missing") == [
+        ('no row has the column "city"', None),
+        ('no row has the column "customerId"', None),
+    ]
     assert "case-sensitive" in [f for f in orders["findings"] if f["kind"] == "missing"][1]["hint"]
     shown = checked(tmp_path)
     assert "[bold]not json" in shown
@@ -98,7 +103,14 @@ def test_times_that_no_clock_had_and_late_rows(spark: Any, tmp_path: Path) -> No
     script = "IMPORT shop.Trips WATERMARK FOR at AS at - INTERVAL 1 MINUTE LATE DROP;\nV := SELECT id FROM Trips;"
     project(tmp_path, toml, script)
     milliseconds = 1_704_067_200_000  # read as seconds: the year 55969
-    times = ("2024-01-01T00:00:00Z", "2150-01-01T00:00:00Z", "1970-01-20T00:00:00Z", "2024-01-01T00:01:00Z", None, milliseconds)
+    times = (
+        "2024-01-01T00:00:00Z",
+        "2150-01-01T00:00:00Z",
+        "1970-01-20T00:00:00Z",
+        "2024-01-01T00:01:00Z",
+        None,
+        milliseconds,
+    )
     lines(tmp_path, "Trips.json", *({"id": n, "at": at, "empty": None} for n, at in enumerate(times)))
     trips = looked_at(tmp_path)["Trips"]
     assert reported(trips, "time") == [('column "at" is in the future', 1), ('column "at" is before 1971', 1)]
@@ -194,7 +206,9 @@ columns = { id = "BIGINT" }
     assert "imports no tables" in checked(tmp_path)
 
 
-def test_the_data_of_a_script_that_is_wrong_is_not_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_data_of_a_script_that_is_wrong_is_not_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     lines(tmp_path, "Orders.json", {"id": 1})
     project(tmp_path, ORDERS, "IMPORT shop.Orders KEEP 1 DAY;\nA := SELECT nothing FROM Orders;")
     assert "s.sqrl: correct these errors before the data can be checked" in (shown := checked(tmp_path, code=1))
@@ -212,9 +226,7 @@ def test_the_data_of_a_script_that_is_wrong_is_not_looked_at(tmp_path: Path, cap
 
 @pytest.mark.spark
 def test_tables_that_spark_reads(spark: Any, tmp_path: Path) -> None:
-    text = (
-        "SELECT id, CAST(id AS STRING) AS name, IF(id % 10 = 0, NULL, id) AS grows, parse_json('1') AS odd FROM range(1, 101)"
-    )
+    text = "SELECT id, CAST(id AS STRING) AS name, IF(id % 10 = 0, NULL, id) AS grows, parse_json('1') AS odd FROM range(1, 101)"
     spark.sql(text).write.parquet(str(tmp_path / "orders"))
     toml = """[sources.lake]
 connector = "spark"
@@ -241,5 +253,7 @@ version = "max(id)"
     assert reported(towns, "refused") == [('column "grows" is NULL', 10)]
     project(tmp_path, toml.replace('["grows"]', '["name"]').replace("CAST(id AS STRING)", "'x'"), "IMPORT lake.Towns;")
     assert reported(looked_at(tmp_path)["Towns"], "keys") == []
-    spark.sql("SELECT 'x' AS name, id AS grows, id FROM range(3)").write.mode("overwrite").parquet(str(tmp_path / "orders"))
+    spark.sql("SELECT 'x' AS name, id AS grows, id FROM range(3)").write.mode("overwrite").parquet(
+        str(tmp_path / "orders")
+    )
     assert reported(looked_at(tmp_path)["Towns"], "keys") == [("keys occur in several rows, which have no order", 1)]

@@ -13,7 +13,9 @@ TESTS = Path(__file__).parents[1]
 
 
 def used() -> set[str]:
-    return {code for file in PACKAGE.rglob("*.py") for code in re.findall(r'"(B\d{4})"', file.read_text(encoding="utf-8"))}
+    return {
+        code for file in PACKAGE.rglob("*.py") for code in re.findall(r'"(B\d{4})"', file.read_text(encoding="utf-8"))
+    }
 
 
 def test_every_code_is_explained() -> None:
@@ -42,6 +44,8 @@ def test_texts_are_complete() -> None:
 
 def test_no_code_is_explained_twice() -> None:
     headings = [
-        h for file in (PACKAGE / "codes").glob("*.md") for h in re.findall(r"^## (B\d{4})", file.read_text(), re.MULTILINE)
+        h
+        for file in (PACKAGE / "codes").glob("*.md")
+        for h in re.findall(r"^## (B\d{4})", file.read_text(), re.MULTILINE)
     ]
     assert len(headings) == len(set(headings))

@@ -67,7 +67,9 @@ def there(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 pytestmark = pytest.mark.spark  # which fills the store
 
 
-@pytest.mark.smoke("command init", "command run", "command rejected", "connector files", "connector console", "store sqlite")
+@pytest.mark.smoke(
+    "command init", "command run", "command rejected", "connector files", "connector console", "store sqlite"
+)
 def test_rows_that_do_not_fit_are_listed(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["rejected", "list", "shop.sqrl", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["rejected"]

@@ -72,12 +72,18 @@ def test_what_a_start_does_is_what_was_planned(executor: Any) -> None:
         assert {c.name: c.rows for c in deployment_of(compile_script(SCRIPT).catalog, url).changes}["Pages"] == 3
         changed = SCRIPT.replace("sum(seconds) AS total", "max(seconds) AS longest")
         found = planned(changed + "More := SELECT visitor FROM Visits;\n", url)
-        assert found["Pages"] == ("changed", "its definition has changed; computed from stored rows (Visits)", ("total",))
+        assert found["Pages"] == (
+            "changed",
+            "its definition has changed; computed from stored rows (Visits)",
+            ("total",),
+        )
         assert found["Busy"] == ("changed", "Pages has changed; computed from stored rows (Visits)", ())
         assert found["More"] == ("added", "computed from stored rows (Visits)", ())
         assert found["Long"][0] == found["Visits"][0] == found["Clicks"][0] == "kept"
         assert planned(SCRIPT.replace(BUSY, ""), url)["Busy"] == ("dropped", "the script no longer defines it", ())
-        typed = planned(SCRIPT.replace("count(*) AS n, sum", "CAST(count(*) AS STRING) AS n, sum").replace(BUSY, ""), url)
+        typed = planned(
+            SCRIPT.replace("count(*) AS n, sum", "CAST(count(*) AS STRING) AS n, sum").replace(BUSY, ""), url
+        )
         assert typed["Pages"][2] == ("n (BIGINT, then STRING)",)
 
 
@@ -135,7 +141,9 @@ def test_query_templates_and_fields_that_go_are_told(executor: Any, tmp_path: Pa
         bench.step()
     assert deployment_of(compile_script(script).catalog, url).gone == ()
     other = "\n".join(line for line in script.splitlines() if "stops" not in line and "_own" not in line)
-    found = deployment_of(compile_script(other.replace("since INT", "after INT").replace(":since", ":after")).catalog, url)
+    found = deployment_of(
+        compile_script(other.replace("since INT", "after INT").replace(":since", ":after")).catalog, url
+    )
     assert found.gone == ("field Machines.stops(least)", "query Late(since)")
     assert found.takes_away
     found = deployment_of(compile_script(script.replace("parts ARRAY<STRUCT<name STRING>>, ", "")).catalog, url)
@@ -146,7 +154,9 @@ def test_a_refused_start_starts_nothing(executor: Any, tmp_path: Path, monkeypat
     """It is refused before the API and Spark start, whatever was answered beforehand."""
     filled(executor, tmp_path).close()
     script = tmp_path / "s.sqrl"
-    script.write_text(SCRIPT.replace("SELECT page, count(*) AS n FROM _Clicks", "SELECT page, count(*) + 1 AS n FROM _Clicks"))
+    script.write_text(
+        SCRIPT.replace("SELECT page, count(*) AS n FROM _Clicks", "SELECT page, count(*) + 1 AS n FROM _Clicks")
+    )
     monkeypatch.setattr("belvedere.commands.run.use_java", lambda: pytest.fail("Java was looked for"))
     asked = CliRunner().invoke(app, ["run", str(script), "--store", f"sqlite:///{tmp_path}/s.db", "--once", "--yes"])
     assert isinstance(asked.exception, BelvedereError)

@@ -44,7 +44,11 @@ def test_files_before_there_is_a_store(tmp_path: Path) -> None:
     (tmp_path / "data" / "Orders" / "1.json").write_text('{"city": "Köln"}\n')
     (tmp_path / "data" / "Other.csv").write_text("a\n1\n")
     found = as_json(str(script))
-    assert part(found, "shop", "Orders") == {"table": "Orders", "imported": "Sold", "facts": {"files": 1, "bytes": 17 + 1}}
+    assert part(found, "shop", "Orders") == {
+        "table": "Orders",
+        "imported": "Sold",
+        "facts": {"files": 1, "bytes": 17 + 1},
+    }
     assert part(found, "shop", "Other") == {"table": "Other", "facts": {"files": 1, "bytes": 4}}
     assert part(found, "sensordata", "SensorReading") == {"table": "SensorReading"}
     assert "does not exist" in next(s for s in found["sources"] if s["source"] == "none")["parts"][0]["note"]

@@ -229,7 +229,9 @@ def test_a_store_that_is_not_there(script: Path, capsys: Any) -> None:
 
 
 def test_a_pipe_is_answered(script: Path, store: str, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("SELECT id FROM Cities\nWHERE id = 1; SELECT 'a;b' AS x; -- the end;\n"))
+    monkeypatch.setattr(
+        "sys.stdin", io.StringIO("SELECT id FROM Cities\nWHERE id = 1; SELECT 'a;b' AS x; -- the end;\n")
+    )
     assert asked(capsys, "--store", store, "--format", "csv") == (0, "id\n1\nx\na;b\n", "")
     monkeypatch.setattr("sys.stdin", io.StringIO("SELECT nope;\nSELECT 2 AS n"))
     code, out, err = asked(capsys, "--script", str(script), "--json")
@@ -361,7 +363,9 @@ def test_typing(script: Path, store: str) -> None:
 def test_words_come_from_the_store(script: Path, store: str) -> None:
     def completed(before: str, behind: str = "") -> list[tuple[str, int]]:
         document = Document(before + behind, len(before))
-        return [(c.text, c.start_position) for c in WordCompleter(shell.words).get_completions(document, CompleteEvent())]
+        return [
+            (c.text, c.start_position) for c in WordCompleter(shell.words).get_completions(document, CompleteEvent())
+        ]
 
     with open_store_tables(store, script) as tables:
         shell = Shell(tables, no_spark)
@@ -391,9 +395,7 @@ def test_statements() -> None:
 
 # -- completion -------------------------------------------------------------------------------------------------------
 
-SHOWN = (
-    "CREATE TABLE Cities (id INT, name STRING); CREATE TABLE Orders (name STRING, `full name` STRING, total INT, `select` INT);"
-)
+SHOWN = "CREATE TABLE Cities (id INT, name STRING); CREATE TABLE Orders (name STRING, `full name` STRING, total INT, `select` INT);"
 WORDS = Words(Known(compile_script(SHOWN).catalog, "query"), ["ByCity"])
 
 

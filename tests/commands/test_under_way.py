@@ -138,7 +138,9 @@ def test_the_archive_counts_once_it_is_whole(tmp_path: Path, monkeypatch: pytest
     assert ClassArchive(tmp_path).options() == ""
 
 
-def test_jars_that_were_installed_again_have_an_archive_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jars_that_were_installed_again_have_an_archive_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     jar = tmp_path / "pyspark" / "jars" / "spark-core.jar"
     jar.parent.mkdir(parents=True)
     jar.write_text("classes")

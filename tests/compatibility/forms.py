@@ -72,7 +72,14 @@ def around_windows() -> Iterator[str]:
         yield f"FROM R AS r {before} {over} SELECT s.id AS id, LEN(w) AS n"
     for after in ("ORDER BY s.id", "ORDER BY s.id LIMIT 3", "LIMIT 2 OFFSET 1", "GROUP BY s.k AS k", "HAVING s.k > 1"):
         yield f"FROM R AS r {over} SELECT s.id AS id, s.k AS k {after}"
-    for select in ("SELECT *", "SELECT VALUE w", "SELECT VALUE s", "SELECT DISTINCT s.k", "SELECT s.*", "SELECT s, n.v AS nv"):
+    for select in (
+        "SELECT *",
+        "SELECT VALUE w",
+        "SELECT VALUE s",
+        "SELECT DISTINCT s.k",
+        "SELECT s.*",
+        "SELECT s, n.v AS nv",
+    ):
         yield f"FROM R AS r {over} {select}"
     inner = f"(FROM R AS r {over} SELECT s.id AS id, s.k AS k, w[*].v AS vs) AS y"
     for rest in ("SELECT y.id", "WHERE LEN(y.vs) > 1 SELECT y.id, y.vs[0] AS f", ", y.vs AS v SELECT v",
@@ -146,7 +153,12 @@ CREATE TABLE prices (sym STRING PRIMARY KEY, price DOUBLE);
 """
 EVICTIONS = ("count(4)", "time(10)", "delta(v, 5)", "delta(ts, 1.5)", "punct()")
 TRIGGERS = ("", ", count(2)", ", time(5)", ", delta(v, 3)")
-PARTITIONS = ("", ", partitioned BY sym", ", partitioned BY sym, partitionAge(5)", ", partitioned BY sym, tupleCount(3)")
+PARTITIONS = (
+    "",
+    ", partitioned BY sym",
+    ", partitioned BY sym, partitionAge(5)",
+    ", partitioned BY sym, tupleCount(3)",
+)
 OPTIONS = ("", ", aggregateIncompleteWindows", ", aggregateEvictedPartitions", ", flushOnFinal")
 AGGREGATED = (
     "SELECT sum(qty) AS q, firing() AS f",
@@ -163,7 +175,12 @@ def spl_windows() -> Iterator[str]:
         for partition in PARTITIONS[n % 2 :: 2]:
             grouped = " GROUP BY sym" if "partitioned" in partition else ""
             yield f"{AGGREGATED[n % 4]} FROM trades WINDOW ({clause}{partition}{OPTIONS[(n // 6) % 4]}) AS t{grouped}"
-    for more in ("", ", creationPeriod(10)", ", creationPeriod(10), discardAge(60)", ", intervalOffset(5), partitioned BY sym"):
+    for more in (
+        "",
+        ", creationPeriod(10)",
+        ", creationPeriod(10), discardAge(60)",
+        ", intervalOffset(5), partitioned BY sym",
+    ):
         yield f"SELECT intervalStart() AS s, paneIndex() AS i, sum(qty) AS q FROM trades WINDOW (timeInterval, intervalDuration(60){more})"
     for kind, left, right in product(
         ("JOIN", "LEFT JOIN", "FULL JOIN"), ("count(3)", "time(10)"), ("count(0)", "delta(bid, 2)")

@@ -34,7 +34,9 @@ def compared(name: str, tried: dict[str, str], update: bool) -> None:
     assert not changed, "\n".join(changed)
     assert not [k for k, v in tried.items() if CRASH in v.split()]
     shared = stored.keys() & tried.keys()
-    assert len(shared) >= STILL_TRIED * max(len(stored), len(tried)), "the list is old: pytest tests/compatibility --update"
+    assert len(shared) >= STILL_TRIED * max(len(stored), len(tried)), (
+        "the list is old: pytest tests/compatibility --update"
+    )
 
 
 @pytest.mark.parametrize("of", [golden_scripts, examples, pages, random_scripts])

@@ -65,7 +65,17 @@ def served_postgres() -> Iterator[Served]:
         server.start()
         try:  # it was started with `-h ""`, which only another command line changes
             port, socket = free_port(), str(server.get_postmaster_info().socket_dir)
-            given = ("-w", "-m", "fast", "-o", f"-h 127.0.0.1 -p {port} -k {socket}", "-l", str(server.log), "-D", folder)
+            given = (
+                "-w",
+                "-m",
+                "fast",
+                "-o",
+                f"-h 127.0.0.1 -p {port} -k {socket}",
+                "-l",
+                str(server.log),
+                "-D",
+                folder,
+            )
             pgexec("pg_ctl", (*given, "restart"), bin_path=server.bin_path, user=server.system_user, timeout=30)
             made = Served(f"postgresql://postgres@/postgres?host={socket}&port={port}", port)
             yield made

@@ -82,7 +82,9 @@ def _time(r: Random) -> str:
 
 def csv_text(r: Random, rows: int, odd: float) -> str:
     text = io.StringIO(newline="")
-    out = csv.writer(text, lineterminator=r.choice(["\n", "\r\n"]), quoting=r.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+    out = csv.writer(
+        text, lineterminator=r.choice(["\n", "\r\n"]), quoting=r.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+    )
     names = [c.name for c in COLUMNS]
     out.writerow([*names, "other"])
     for _ in range(rows):

@@ -46,7 +46,10 @@ def test_a_part_is_read_as_a_file_with_the_header(tmp_path: Path) -> None:
     with as_files([whole, part], {"appends": True}) as (first, second):
         assert Path(first.path).read_bytes() == path.read_bytes()[:21]
         assert Path(second.path).read_bytes() == b'"a\nb",c\n3,4\nx,6\n'
-        rejected = [RejectedRow("T", second.path, 4, "x,6", "no number"), RejectedRow("T", first.path, 5, "x,6", "no number")]
+        rejected = [
+            RejectedRow("T", second.path, 4, "x,6", "no number"),
+            RejectedRow("T", first.path, 5, "x,6", "no number"),
+        ]
         found = in_their_files(rejected, (first, second), (whole, part), {"appends": True})
         assert [(r.file, r.line) for r in found] == [(str(path), 5), (str(path), 5)]
     assert not Path(second.path).exists()

@@ -21,8 +21,12 @@ def records_of(path: Path, delimiter: str) -> list[tuple[str, list[str]]]:
 
 
 @settings(max_examples=200, deadline=None)
-@given(records=st.lists(st.lists(FIELD, min_size=1, max_size=4), min_size=1, max_size=4), delimiter=st.sampled_from(",;\t"))
-def test_each_record_is_split_again(records: list[list[str]], delimiter: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+@given(
+    records=st.lists(st.lists(FIELD, min_size=1, max_size=4), min_size=1, max_size=4), delimiter=st.sampled_from(",;\t")
+)
+def test_each_record_is_split_again(
+    records: list[list[str]], delimiter: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path = tmp_path_factory.mktemp("csv") / "a.csv"
     with path.open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream, delimiter=delimiter).writerows(records)

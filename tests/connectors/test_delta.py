@@ -25,7 +25,9 @@ from tests.connectors.test_outlets import bench, crash, heat, row
 
 
 def rows(folder: Path, table: str) -> list[dict[str, Any]]:
-    return sorted(pa.table(deltalake.DeltaTable(folder / table).scan().read_all()).to_pylist(), key=lambda r: int(r["_seq"]))
+    return sorted(
+        pa.table(deltalake.DeltaTable(folder / table).scan().read_all()).to_pylist(), key=lambda r: int(r["_seq"])
+    )
 
 
 def events(*numbers: int, **columns: pa.Array) -> pa.Table:
@@ -41,7 +43,12 @@ def outlet(folder: Path, store: str = "s", **options: Any) -> Any:
 def test_changes_and_events_are_appended_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = tmp_path / "a lake"
     wb = bench(spark, tmp_path, "delta", url=str(lake), names={"Halls": "hall ü"})
-    heat(wb, row(1, at="2024-01-01 00:00:00", price="12.50", tags=["a", "é"]), row(2, None, float("inf")), row(4, None, 5.0))
+    heat(
+        wb,
+        row(1, at="2024-01-01 00:00:00", price="12.50", tags=["a", "é"]),
+        row(2, None, float("inf")),
+        row(4, None, 5.0),
+    )
     first, second = rows(lake, "Hot")
     assert first | {"_op": "", "_event_time": ""} == {
         **{"id": 1, "temp": 120.0, "hall": "Süd", "at": datetime(2024, 1, 1, tzinfo=UTC), "price": Decimal("12.50")},
@@ -88,7 +95,9 @@ def test_kills_between_commit_and_mark_repeat_nothing(tmp_path: Path) -> None:
     moments = (4, 6) if depth.quick else (4, 6, 12, 14, 30)
     for at in moments:
         environment = os.environ | {"AT": str(at), "PYTHONPATH": os.getcwd()}
-        done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], env=environment, check=False, capture_output=True)
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, str(tmp_path)], env=environment, check=False, capture_output=True
+        )
         assert done.returncode == 9, done.stderr
     assert [r["id"] for r in rows(tmp_path, "T")] == list(range(1, moments[-1] + 1))
 
@@ -132,7 +141,12 @@ def test_two_who_send_for_one_store(tmp_path: Path) -> None:
 
 
 def test_a_storage_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    storage = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ALLOW_HTTP": "true", "AWS_REGION": "r", "max_retries": "0"}
+    storage = {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "r",
+        "max_retries": "0",
+    }
     storage |= {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
     with pytest.raises(BelvedereError, match="B6240") as caught:
         outlet(tmp_path, url="s3://none/lake", storage=storage).reached()

@@ -97,7 +97,9 @@ def write(found: HttpOutlet, last: int, pieces: int = 3) -> None:
     """All events behind what was taken, a few at a time, as they come from a store."""
     done = found.reached() or 0
     numbers = range(done + 1, last + 1)
-    found.write(pa.table({"_seq": pa.array(numbers[n : n + pieces], pa.int64())}) for n in range(0, len(numbers), pieces))
+    found.write(
+        pa.table({"_seq": pa.array(numbers[n : n + pieces], pa.int64())}) for n in range(0, len(numbers), pieces)
+    )
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -150,7 +152,9 @@ def test_what_was_taken_and_answered_too_late_comes_again_under_the_same_id(
     assert [n for _, _, _, n in receiver.came] == [[1, 2], [3], [3], [4, 5], [6]]
     assert len(receiver.by_id) == 4
     write(outlet(receiver, store, again=1), 2)
-    assert receiver.came[-1][2] not in list(receiver.by_id)[:-1], "what is asked for again is not taken for a repetition"
+    assert receiver.came[-1][2] not in list(receiver.by_id)[:-1], (
+        "what is asked for again is not taken for a repetition"
+    )
 
 
 def all_of_them(receiver: Receiver, store: Store, last: int, seconds: float) -> list[list[int]]:

@@ -16,7 +16,9 @@ PACKAGE = Path(belvedere.__file__).parent
 
 
 def test_nothing_else_puts_rows_into_spark() -> None:
-    called = {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if re.search(r"\.createDataFrame\(", p.read_text())}
+    called = {
+        str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if re.search(r"\.createDataFrame\(", p.read_text())
+    }
     assert called == {"connectors/into_spark.py"}
 
 

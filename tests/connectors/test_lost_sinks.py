@@ -194,7 +194,10 @@ def test_two_exports_to_one_place_are_refused(tmp_path: Path, connector: str, op
             ("postgres", None, {"url": "postgresql://me:x@Host/d"}),
             ("postgres", None, {"url": "postgres://you@host:5432/d?connect_timeout=5", "schema": "public"}),
         ),
-        (("postgres", None, {"url": "postgresql:///d?host=/tmp"}), ("postgres", None, {"url": "postgresql://%2Ftmp/d"})),
+        (
+            ("postgres", None, {"url": "postgresql:///d?host=/tmp"}),
+            ("postgres", None, {"url": "postgresql://%2Ftmp/d"}),
+        ),
     ],
 )
 def test_one_place_in_two_spellings_is_one(tmp_path: Path, one: Any, two: Any) -> None:
@@ -256,7 +259,9 @@ def test_values_in_columns_of_other_types() -> None:
 def events(**columns: pa.Array) -> pa.Table:
     size = len(next(iter(columns.values())))
     at = pa.array([EVENING] * size, UTC_TIME)
-    return pa.table({**columns, "_op": pa.array(["ADD"] * size), "_event_time": at, "_seq": pa.array(range(1, size + 1))})
+    return pa.table(
+        {**columns, "_op": pa.array(["ADD"] * size), "_event_time": at, "_seq": pa.array(range(1, size + 1))}
+    )
 
 
 def test_a_table_of_delta_with_other_types_takes_a_value_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -274,7 +279,9 @@ def test_a_table_of_delta_with_other_types_takes_a_value_whole_or_not_at_all(tmp
     took = pa.array([[timedelta(hours=1)]], pa.list_(pa.duration("us")))
     parts = pa.array([{"a": timedelta(hours=2)}], pa.struct([("a", pa.duration("us"))]))
     outlet.write(iter([events(v=pa.array([3]), took=took, parts=parts)]))
-    found = sorted(pa.table(deltalake.DeltaTable(tmp_path / "T").scan().read_all()).to_pylist(), key=lambda r: int(r["v"]))
+    found = sorted(
+        pa.table(deltalake.DeltaTable(tmp_path / "T").scan().read_all()).to_pylist(), key=lambda r: int(r["v"])
+    )
     assert [r["v"] for r in found] == [1, 2, 3]
     assert (found[-1]["took"], found[-1]["parts"]) == (["P0DT1H0M0S"], {"a": "P0DT2H0M0S"})
 

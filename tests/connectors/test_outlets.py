@@ -64,7 +64,15 @@ def test_a_table_holds_the_view(spark: Any, tmp_path: Path, postgres_url: str, m
     full = row(1, at="2024-01-01 00:00:00", price="12.50", tags=["a\0", "é"])
     heat(wb, full, row(2, None, float("nan")), row(3, "Nord"), row(4, None, 5.0))
     (first, second, third) = rows('"Hot"')
-    assert [str(v) for v in first] == ["1", "120.0", "Süd", "2024-01-01 00:00:00+00:00", "12.50", "['a�', 'é']", "False"]
+    assert [str(v) for v in first] == [
+        "1",
+        "120.0",
+        "Süd",
+        "2024-01-01 00:00:00+00:00",
+        "12.50",
+        "['a�', 'é']",
+        "False",
+    ]
     assert (str(second[1]), second[2], third[2]) == ("nan", None, "Nord")
     assert rows('"hall ""ü"" counts"') == [("Nord", 1), ("Süd", 1), (None, 2)]
     assert [r[0] for r in rows('"GotHot"')] == [1, 2, 3]
@@ -116,7 +124,9 @@ def test_a_server_that_is_away_gets_the_rows_later(spark: Any, tmp_path: Path, o
         ("http", {"url": "ftp://x"}, "B6231"),
     ],
 )
-def test_sinks_that_say_too_little(spark: Any, tmp_path: Path, connector: str, options: dict[str, Any], code: str) -> None:
+def test_sinks_that_say_too_little(
+    spark: Any, tmp_path: Path, connector: str, options: dict[str, Any], code: str
+) -> None:
     with pytest.raises(BelvedereError) as caught:
         bench(spark, tmp_path, connector, **options)
     assert caught.value.diagnostics[0].code == code
@@ -172,7 +182,11 @@ def test_events_are_posted_with_an_id_and_a_signature(
     monkeypatch.setattr(http, "MAX_EVENTS", 2)
     wb = bench(spark, tmp_path, "http", url=receiver.url, secret="s3cret", headers={"Authorization": "Bearer x"})
     heat(wb, row(1), row(2), row(3))
-    assert [(e["id"], e["_op"], e["_seq"]) for e in receiver.events("GotHot")] == [(1, "ADD", 1), (2, "ADD", 2), (3, "ADD", 3)]
+    assert [(e["id"], e["_op"], e["_seq"]) for e in receiver.events("GotHot")] == [
+        (1, "ADD", 1),
+        (2, "ADD", 2),
+        (3, "ADD", 3),
+    ]
     headers, body = next(r for r in receiver.requests if r[0]["Belvedere-Target"] == "GotHot")
     assert headers["Authorization"] == "Bearer x"
     assert headers["Content-Type"] == "application/x-ndjson"

@@ -77,9 +77,13 @@ def test_types_that_spark_has_not(tmp_path: Path) -> None:
 
 def test_times_that_are_no_microseconds(tmp_path: Path) -> None:
     late = pa.array([2**60, 5, None], pa.timestamp("ms"))
-    path = written(tmp_path / "a.parquet", ns=pa.array([1, 2000, None], pa.timestamp("ns")), late=late, n=pa.array([1, 2, 3]))
+    path = written(
+        tmp_path / "a.parquet", ns=pa.array([1, 2000, None], pa.timestamp("ns")), late=late, n=pa.array([1, 2, 3])
+    )
     first, second, third = records(path, "ns", "late", "n")
-    assert reason_of(first[FAULT]) == 'column "ns": 1970-01-01 00:00:00.000000001 has more digits than a TIMESTAMP keeps'
+    assert (
+        reason_of(first[FAULT]) == 'column "ns": 1970-01-01 00:00:00.000000001 has more digits than a TIMESTAMP keeps'
+    )
     assert (second[FAULT], second["ns"].microsecond, second["late"].microsecond) == (None, 2, 5000)
     assert third[FAULT] is None
     (beyond, *_) = records(path, "late")
@@ -125,7 +129,11 @@ def test_rows_and_files_that_are_rejected(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("section", "connector", "hint"),
-    [("sources", "files", "mount the bucket"), ("sinks", "files", "mount the bucket"), ("sinks", "delta", "write it as `url`")],
+    [
+        ("sources", "files", "mount the bucket"),
+        ("sinks", "files", "mount the bucket"),
+        ("sinks", "delta", "write it as `url`"),
+    ],
 )
 def test_an_address_is_no_path(tmp_path: Path, section: str, connector: str, hint: str) -> None:
     for address in ("s3://bucket/orders", "gs://bucket/orders", "https://host/orders"):

@@ -79,7 +79,10 @@ def test_a_header_says_what_is_wrong_with_its_file(tmp_path: Path) -> None:
     ):
         path = written(tmp_path, "h.csv", header + "\n1,2,3\n")
         said = what_header_lacks(first_csv_record(str(path)), ",", columns)
-        assert (said or "").endswith(reason or "" if reason is None or "delimiter" in reason else reason), (header, said)
+        assert (said or "").endswith(reason or "" if reason is None or "delimiter" in reason else reason), (
+            header,
+            said,
+        )
         assert (said is None) is (reason is None), (header, said)
 
 
@@ -184,7 +187,11 @@ def test_columns_are_times_by_the_forms_that_a_source_says(tmp_path: Path, optio
 @pytest.mark.parametrize(
     ("pattern", "fits", "does_not"),
     [
-        ("yyyy-MM-dd'T'HH:mm:ss[.SSS]XXX", ["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.123+01:00"], ["2026-01-02 03:04:05Z"]),
+        (
+            "yyyy-MM-dd'T'HH:mm:ss[.SSS]XXX",
+            ["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.123+01:00"],
+            ["2026-01-02 03:04:05Z"],
+        ),
         ("d.M.yyyy", ["1.2.2026", "24.12.2026"], ["1-2-2026", "1.2.2026 10:00"]),
         ("dd MMM yyyy hh:mm a", ["24 Dec 2026 06:00 PM"], ["24 12 2026 06:00 PM"]),
         ("yyyyMMdd", ["20261224"], ["2026-12-24"]),
@@ -201,7 +208,9 @@ def test_forms_of_times(pattern: str, fits: list[str], does_not: list[str]) -> N
 def test_check_says_which_names_are_not_clear(tmp_path: Path) -> None:
     written(tmp_path, "belvedere.toml", '[sources.shop]\npath = "data"\nformat = "csv"\n')
     written(tmp_path, "data/Orders/1.csv", "id,v,V\n1,2,3\n")
-    compiled = compile_script("IMPORT shop.Orders KEEP 7 DAYS;\nV := SELECT v FROM Orders;\n", path=tmp_path / "shop.sqrl")
+    compiled = compile_script(
+        "IMPORT shop.Orders KEEP 7 DAYS;\nV := SELECT v FROM Orders;\n", path=tmp_path / "shop.sqrl"
+    )
     assert compiled.ok
     assert [d.code for d in compiled.diagnostics] == ["B6111"]
     assert [c.name for c in compiled.catalog.inputs["Orders"].schema.visible] == ["id", "v"]

@@ -23,7 +23,9 @@ def parts(reason: Reason) -> tuple[str, RejectionKind, str]:
     return str(reason), reason.kind, reason.general
 
 
-@pytest.mark.parametrize("reason", [MISFIT, null_in(QTY), Reason("odd"), too_long("the line"), Reason("", RejectionKind.KEY)])
+@pytest.mark.parametrize(
+    "reason", [MISFIT, null_in(QTY), Reason("odd"), too_long("the line"), Reason("", RejectionKind.KEY)]
+)
 def test_a_coded_reason_is_read_as_it_was(reason: Reason) -> None:
     assert parts(reason_of(reason.coded)) == parts(reason)
     assert parts(pickle.loads(pickle.dumps(reason))) == parts(copy.deepcopy(reason)) == parts(reason)

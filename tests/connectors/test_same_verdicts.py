@@ -189,8 +189,19 @@ def test_sinks_that_write_texts_and_files(events: pa.Table) -> None:
     (row,) = csv.DictReader(io.StringIO(file.getvalue().decode()))
     assert not [text for text in row.values() if "E-" in text]
     for what, pair in FITTING.items():
-        kinds: dict[type, Callable[[str], Any]] = {int: int, float: float, Decimal: Decimal, bool: lambda t: t == "true"}
-        kinds |= {str: str, date: date.fromisoformat, datetime: datetime.fromisoformat, list: json.loads, dict: json.loads}
+        kinds: dict[type, Callable[[str], Any]] = {
+            int: int,
+            float: float,
+            Decimal: Decimal,
+            bool: lambda t: t == "true",
+        }
+        kinds |= {
+            str: str,
+            date: date.fromisoformat,
+            datetime: datetime.fromisoformat,
+            list: json.loads,
+            dict: json.loads,
+        }
         assert same(kinds[type(pair.right)](row[NAMES[what]]), pair.right), what
     file = io.BytesIO()
     WRITERS["parquet"]([events], file)

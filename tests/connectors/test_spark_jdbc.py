@@ -42,7 +42,9 @@ def loop(spark: Any, folder: Path, shop: Served, columns: str, read: str, table:
     folder.mkdir(exist_ok=True)
     project = SOURCE.format(url=shop.jdbc, columns=columns, read=read, table=table)
     names = ", ".join(part.split("=")[0].strip() for part in columns.split(", ") if "=" in part)
-    return Loop(spark, folder, f"IMPORT shop.Payments;\nSeen := SELECT {names.replace(chr(34), '`')} FROM Payments;", project)
+    return Loop(
+        spark, folder, f"IMPORT shop.Payments;\nSeen := SELECT {names.replace(chr(34), '`')} FROM Payments;", project
+    )
 
 
 def rows(loop: Loop) -> list[tuple[Any, ...]]:
@@ -62,11 +64,15 @@ def machine_in(spark: Any, zone: str) -> Iterator[None]:
         zones.setDefault(before)
 
 
-TYPES = 'id = "BIGINT", amount = "DECIMAL(12, 3)", free = "DECIMAL(30, 2)", at = "TIMESTAMP", day = "DATE", note = "STRING"'
+TYPES = (
+    'id = "BIGINT", amount = "DECIMAL(12, 3)", free = "DECIMAL(30, 2)", at = "TIMESTAMP", day = "DATE", note = "STRING"'
+)
 TYPES += ', paid = "BOOLEAN", "Größe" = "DOUBLE", tags = "STRING"'
 
 
-@pytest.mark.parametrize("read", ['increasing = "id"', 'primary_key = ["id"]\nversion = "concat(max(id), \' \', count(*))"'])
+@pytest.mark.parametrize(
+    "read", ['increasing = "id"', 'primary_key = ["id"]\nversion = "concat(max(id), \' \', count(*))"']
+)
 def test_types(spark: Any, tmp_path: Path, shop: Served, read: str) -> None:
     shop.run(
         """CREATE TABLE payments (id bigint PRIMARY KEY, amount numeric(12, 3), free numeric, at timestamptz, day date, note text,
@@ -117,7 +123,8 @@ def test_a_value_that_does_not_fit(spark: Any, tmp_path: Path, shop: Served) -> 
 
 
 @pytest.mark.parametrize(
-    ("kind", "value"), [("timestamptz", "infinity"), *at_night([("date", "infinity"), ("double precision", "Infinity")])]
+    ("kind", "value"),
+    [("timestamptz", "infinity"), *at_night([("date", "infinity"), ("double precision", "Infinity")])],
 )
 def test_a_value_behind_which_nothing_grows(spark: Any, tmp_path: Path, shop: Served, kind: str, value: str) -> None:
     shop.run(f"CREATE TABLE payments (id bigint, v {kind})", f"INSERT INTO payments VALUES (1, '{value}')")
@@ -168,7 +175,9 @@ def test_what_grows(spark: Any, tmp_path: Path, shop: Served, kind: str, zone: s
 
 def test_a_time_without_a_zone_is_read_as_it_stands(spark: Any, tmp_path: Path, shop: Served) -> None:
     assert spark._jvm.java.util.TimeZone.getDefault().getID() == "UTC", "and not that of the machine"
-    shop.run("CREATE TABLE payments (id bigint, at timestamp)", "INSERT INTO payments VALUES (1, '2024-03-31 02:30:00.5')")
+    shop.run(
+        "CREATE TABLE payments (id bigint, at timestamp)", "INSERT INTO payments VALUES (1, '2024-03-31 02:30:00.5')"
+    )
     made = loop(spark, tmp_path, shop, 'id = "BIGINT", at = "TIMESTAMP"', 'increasing = "id"')
     made.once()
     assert rows(made) == [(1, datetime(2024, 3, 31, 2, 30, 0, 500000, UTC))]

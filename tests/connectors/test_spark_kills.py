@@ -101,7 +101,9 @@ def test_a_run_is_killed(
     served_postgres.run(TABLES)
     script = tmp_path / "s.sqrl"
     script.write_text(SCRIPT)
-    (tmp_path / "belvedere.toml").write_text(PROJECT.format(store=url, driver=postgres_driver, url=served_postgres.jdbc))
+    (tmp_path / "belvedere.toml").write_text(
+        PROJECT.format(store=url, driver=postgres_driver, url=served_postgres.jdbc)
+    )
     clerk, chance = Clerk(served_postgres.url, store), random.Random(store)
     clerk.start()
     try:

@@ -161,7 +161,9 @@ def test_check_needs_no_spark(tmp_path: Path) -> None:
 def test_sources_say_how_a_table_is_read(spark: Any, tmp_path: Path) -> None:
     add(spark, tmp_path, "1L, 'Köln', NULL, 1", "7L, 'Ulm', NULL, 1")
     (tmp_path / "s.sqrl").write_text(SEEN)
-    more = '[sources.lake.tables.Other]\npath = "o"\ncolumns = { id = "INT" }\nprimary_key = ["id"]\nversion = "max(v)"\n'
+    more = (
+        '[sources.lake.tables.Other]\npath = "o"\ncolumns = { id = "INT" }\nprimary_key = ["id"]\nversion = "max(v)"\n'
+    )
     loop = Loop(spark, tmp_path, SEEN, GROWING.format("id") + more)
     facts = {"format": "parquet", "increasing": "id"}
     before = as_json(str(tmp_path / "s.sqrl"))
@@ -239,10 +241,12 @@ def test_a_version_that_is_null_and_a_value_behind_which_nothing_grows(spark: An
     assert sorted(r["id"] for r in loop.rows("Seen")) == [1, 2, 3]
     columns = 'columns = { id = "BIGINT" }\nincreasing = "v"\n'
     spark.sql("SELECT 1L AS id, CAST('NaN' AS DOUBLE) AS v").write.parquet(str(tmp_path / "orders"))
-    project = (
-        f'[sources.lake]\nconnector = "spark"\nformat = "parquet"\n[sources.lake.tables.Orders]\npath = "orders"\n{columns}'
-    )
+    project = f'[sources.lake]\nconnector = "spark"\nformat = "parquet"\n[sources.lake.tables.Orders]\npath = "orders"\n{columns}'
     with pytest.raises(BelvedereError, match="after which no value can follow"):
         Loop(
-            spark, tmp_path, "IMPORT lake.Orders;\nSeen := SELECT id FROM Orders;", project, f"sqlite:///{tmp_path}/o.db"
+            spark,
+            tmp_path,
+            "IMPORT lake.Orders;\nSeen := SELECT id FROM Orders;",
+            project,
+            f"sqlite:///{tmp_path}/o.db",
         ).once()

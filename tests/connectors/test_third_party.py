@@ -19,7 +19,9 @@ from belvedere.project.settings import Sink, Source
 from tests.docs.test_pages import ROOT, blocks_of
 from tests.run.loops import Loop
 
-PROJECT = '[sources.logs]\nconnector = "tail"\npath = "logs"\nrotated = true\n[sinks.out]\nconnector = "tail"\npath = "out"\n'
+PROJECT = (
+    '[sources.logs]\nconnector = "tail"\npath = "logs"\nrotated = true\n[sinks.out]\nconnector = "tail"\npath = "out"\n'
+)
 SCRIPT = """
 IMPORT logs.access;
 Long := SELECT * FROM access WHERE length(line) > 3;
@@ -56,7 +58,10 @@ def test_the_project_file_knows_it(installed: Path, tmp_path: Path) -> None:
 def test_connectors_that_are_not_there(installed: Path) -> None:
     for name, hint in (
         ("broken", None),
-        ("telegraph", "there is `files`, `console`, `sensors`, `kafka`, `postgres`, `spark`, `http`, `delta` and 2 more"),
+        (
+            "telegraph",
+            "there is `files`, `console`, `sensors`, `kafka`, `postgres`, `spark`, `http`, `delta` and 2 more",
+        ),
     ):
         with pytest.raises(BelvedereError, match="B6020") as raised:
             registry.reading_connector(name)
@@ -123,7 +128,9 @@ def test_a_table_with_a_key_whose_rows_bring_no_weight(
     log.parent.mkdir()
     log.write_text("any\n")
     tail = importlib.import_module("tail")
-    rows = pa.table({"line": ["one", "three", "one"], "position": [0, 4, 10], "at": [datetime(2024, 1, 1, tzinfo=UTC)] * 3})
+    rows = pa.table(
+        {"line": ["one", "three", "one"], "position": [0, 4, 10], "at": [datetime(2024, 1, 1, tzinfo=UTC)] * 3}
+    )
 
     def read(self: Any, spark: Any, span: Any) -> Any:
         return tail.Arrived(spark.createDataFrame(rows) if as_frame else rows)

@@ -40,7 +40,11 @@ def test_files_of_each_format(spark: Any, tmp_path: Path) -> None:
     (data / "C.csv").write_text("id,at\n" + "".join(f"{n},{at}\n" for n, at in enumerate(TIMES)))
     instants = pa.array([0, LAST, FIRST, LAST + 1, FIRST - 1], pa.int64()).cast(pa.timestamp("us", tz="UTC"))
     pq.write_table(pa.table({"id": range(5), "at": instants}), data / "P.parquet")
-    names = {"J": COLUMNS, "C": 'columns = { id = "INT", at = "TIMESTAMP" }', "P": 'columns = { id = "INT", at = "TIMESTAMP" }'}
+    names = {
+        "J": COLUMNS,
+        "C": 'columns = { id = "INT", at = "TIMESTAMP" }',
+        "P": 'columns = { id = "INT", at = "TIMESTAMP" }',
+    }
     project = f'[sources.data]\nconnector = "files"\npath = "{data}"\n' + "".join(
         f"[sources.data.tables.{n}]\n{c}\n" for n, c in names.items()
     )

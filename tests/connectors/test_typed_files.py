@@ -36,7 +36,9 @@ def read(spark: Any, paths: list[Path], columns: Any = COLUMNS, small: int | Non
     return replace(taken, rows=taken.rows.table)
 
 
-def both(monkeypatch: pytest.MonkeyPatch, spark: Any, paths: list[Path], columns: Any, apart: bool, **options: Any) -> Any:
+def both(
+    monkeypatch: pytest.MonkeyPatch, spark: Any, paths: list[Path], columns: Any, apart: bool, **options: Any
+) -> Any:
     """The rows and rejected rows, the same by Arrow in the driver and by Spark alone; with `apart` by Arrow in tasks, too."""
     with monkeypatch.context() as slowly:
         slowly.setattr(row_frames, "is_typed", lambda piece, form: False)

@@ -47,7 +47,9 @@ class NoSpark:
         raise AssertionError(f"Spark was asked for {name}")
 
 
-def read(path: Path, columns: tuple[Column, ...] = COLUMNS, apart: bool = True, chunk: int = 1 << 25, **options: Any) -> Any:
+def read(
+    path: Path, columns: tuple[Column, ...] = COLUMNS, apart: bool = True, chunk: int = 1 << 25, **options: Any
+) -> Any:
     stat = os.stat(path)
     file = SourceFile(str(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
     spark: Any = NoSpark()
@@ -69,7 +71,12 @@ def written(folder: Path, kind: str) -> Path:
             path.write_bytes(b"\xef\xbb\xbf" + "\r\n\r\n ".join(LINES).encode())
         case _:
             narrow = pa.schema(
-                [("ID", pa.int16()), ("price", pa.decimal128(6, 2)), ("at", pa.timestamp("ms")), ("name", pa.large_string())]
+                [
+                    ("ID", pa.int16()),
+                    ("price", pa.decimal128(6, 2)),
+                    ("at", pa.timestamp("ms")),
+                    ("name", pa.large_string()),
+                ]
             )
             rows = [{"ID": r["id"], **{k: v for k, v in r.items() if k != "id"}} for r in ROWS]
             table = pa.table([[r[n] for r in rows] for n in narrow.names], schema=narrow)
@@ -121,7 +128,9 @@ def test_line_breaks_within_fields_need_no_spark(tmp_path: Path) -> None:
 def _large(folder: Path, size: int) -> Iterator[Path]:
     """Files of the same rows, of some blocks and row groups."""
     (folder / "a.csv").write_text("id,name\n" + "".join(f'{n},"{"x" * 90}{n}"\n' for n in range(size)))
-    (folder / "a.jsonl").write_text("".join(json.dumps({"id": n, "name": f"{'x' * 90}{n}"}) + "\n" for n in range(size)))
+    (folder / "a.jsonl").write_text(
+        "".join(json.dumps({"id": n, "name": f"{'x' * 90}{n}"}) + "\n" for n in range(size))
+    )
     table = pa.table({"id": range(size), "name": [f"{'x' * 90}{n}" for n in range(size)]})
     pq.write_table(table, folder / "a.parquet", row_group_size=size // 4)
     return (folder / f"a.{kind}" for kind in ("csv", "jsonl", "parquet"))

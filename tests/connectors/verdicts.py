@@ -79,9 +79,16 @@ PAIRS = {
     "a digit far behind": Pair("DECIMAL(38, 18)", f"0.{'1' * 19}", Decimal(f"0.{'1' * 19}"), pa.decimal128(38, 19)),
     "all digits of a decimal": Pair("DECIMAL(38, 18)", LONG, Decimal(LONG), pa.decimal128(38, 18), Decimal(LONG)),
     "the same as a text": Pair(
-        "DECIMAL(38, 18)", f'"{LONG}"', LONG, pa.string(), Decimal(LONG), but=dict.fromkeys(("parquet", "spark", "avro"), TEXTS)
+        "DECIMAL(38, 18)",
+        f'"{LONG}"',
+        LONG,
+        pa.string(),
+        Decimal(LONG),
+        but=dict.fromkeys(("parquet", "spark", "avro"), TEXTS),
     ),
-    "a whole number of 38 digits": Pair("DECIMAL(38, 0)", "9" * 38, Decimal("9" * 38), pa.decimal128(38, 0), Decimal("9" * 38)),
+    "a whole number of 38 digits": Pair(
+        "DECIMAL(38, 0)", "9" * 38, Decimal("9" * 38), pa.decimal128(38, 0), Decimal("9" * 38)
+    ),
     "an exponent for a decimal": Pair(
         "DECIMAL(38, 18)", "1.5e-17", Decimal("1.5e-17"), pa.decimal128(38, 18), Decimal("1.5e-17")
     ),
@@ -97,12 +104,19 @@ PAIRS = {
     "a text": Pair("STRING", '"ü 🚲"', "ü 🚲", pa.string(), "ü 🚲"),
     "a date": Pair("DATE", '"2024-01-01"', date(2024, 1, 1), pa.date32(), date(2024, 1, 1)),
     "midnight for a date": Pair(
-        "DATE", '"2024-01-01T00:00:00Z"', datetime(2024, 1, 1, tzinfo=UTC), UTC_TIME, date(2024, 1, 1), but={"feed": NO_TIMES}
+        "DATE",
+        '"2024-01-01T00:00:00Z"',
+        datetime(2024, 1, 1, tzinfo=UTC),
+        UTC_TIME,
+        date(2024, 1, 1),
+        but={"feed": NO_TIMES},
     ),
     "a time of day for a date": Pair("DATE", '"2024-01-01T23:30:00Z"', AT, UTC_TIME),
     "a number for a date": Pair("DATE", "1.5", 1.5, pa.float64()),
     "a time": Pair("TIMESTAMP", '"2024-01-01T23:30:00.123456Z"', AT, UTC_TIME, AT),
-    "a nanosecond": Pair("TIMESTAMP", '"2024-01-01T23:30:00.123456789Z"', 1704151800123456789, pa.timestamp("ns", "UTC")),
+    "a nanosecond": Pair(
+        "TIMESTAMP", '"2024-01-01T23:30:00.123456789Z"', 1704151800123456789, pa.timestamp("ns", "UTC")
+    ),
     "zeros behind a microsecond": Pair(
         "TIMESTAMP",
         '"2024-01-01T23:30:00.123456000Z"',
@@ -113,6 +127,8 @@ PAIRS = {
     ),
     "a list": Pair("ARRAY<BIGINT>", "[1,2]", [1, 2], pa.list_(pa.int64()), [1, 2], but={"feed": NESTED}),
     "a fraction in a list": Pair("ARRAY<BIGINT>", "[1,1.5]", [1.0, 1.5], pa.list_(pa.float64())),
-    "a struct": Pair("STRUCT<a: BIGINT>", '{"a":1}', {"a": 1}, pa.struct([("a", pa.int64())]), {"a": 1}, but={"feed": NESTED}),
+    "a struct": Pair(
+        "STRUCT<a: BIGINT>", '{"a":1}', {"a": 1}, pa.struct([("a", pa.int64())]), {"a": 1}, but={"feed": NESTED}
+    ),
     "a fraction in a struct": Pair("STRUCT<a: BIGINT>", '{"a":1.5}', {"a": 1.5}, pa.struct([("a", pa.float64())])),
 }

@@ -29,7 +29,9 @@ WAIT = 20_000
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """The system's Chromium, with a new user's folder."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: it is in the `dev` extra")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: it is in the `dev` extra"
+    )
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         pytest.skip("no Chromium is installed: apt-get install chromium")

@@ -86,7 +86,9 @@ class Service:
 
     def start(self, port: int = 0) -> Serving:
         """Start the API, again at its own port where it is given."""
-        self.api = start_api(self.catalog, self.url, port, processes=1, settings=self.settings, ingest_service=self.server)
+        self.api = start_api(
+            self.catalog, self.url, port, processes=1, settings=self.settings, ingest_service=self.server
+        )
         self.api.wait_until_listening()
         return self.api
 
@@ -98,10 +100,15 @@ class Service:
             for name, table in TABLES.items():
                 if given.get(name):
                     transaction.append(
-                        name, pa.Table.from_pylist([self._row(table, r) for r in given[name]], schema=table.arrow).to_reader()
+                        name,
+                        pa.Table.from_pylist(
+                            [self._row(table, r) for r in given[name]], schema=table.arrow
+                        ).to_reader(),
                     )
             now = datetime.now(UTC)
-            self.changed = with_changes(self.changed, [n for n in NAMES if given.get(n)], NAMES, self.epoch, microseconds(now))
+            self.changed = with_changes(
+                self.changed, [n for n in NAMES if given.get(n)], NAMES, self.epoch, microseconds(now)
+            )
             self.clocks = clocks or self.clocks.counted("Bid", len(rows.get("Bid", [])))
             extra = {CHANGED: self.changed, "sequences": {"Dear": self.sequence}, **failures_document(self.failed)}
             offsets = {} if self.offset is None else {OFFSET: self.offset}
@@ -155,7 +162,9 @@ def _hours(bids: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The hours of new bids; those of pushes are later than all before, so that no hour comes twice."""
     groups: dict[Any, list[int | None]] = {}
     for row in bids:
-        groups.setdefault((row["item"], row["bidtime"].replace(minute=0, second=0, microsecond=0)), []).append(row["price"])
+        groups.setdefault((row["item"], row["bidtime"].replace(minute=0, second=0, microsecond=0)), []).append(
+            row["price"]
+        )
     return [
         {"item": item, "h": h, "best": max((p for p in prices if p is not None), default=None), "n": len(prices)}
         for (item, h), prices in groups.items()

@@ -68,7 +68,9 @@ def test_it_is_reached_by_keyboard(window: Visit) -> None:
     page.keyboard.press("Enter")
     page.wait_for_selector(".details h2")
     assert "node=Bid" in page.url
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Bid, input", "the focus stays where it was"
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Bid, input", (
+        "the focus stays where it was"
+    )
 
 
 def test_heads_of_columns_sort_by_keyboard_and_keep_the_focus(window: Visit) -> None:

@@ -19,7 +19,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "subscribe.md"
 
 
 def test_the_page_shows_events_as_they_come(browser: Any, tmp_path: Path) -> None:
-    html = re.search(r"^```html file=index\.html\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    html = re.search(
+        r"^```html file=index\.html\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
     assert html is not None
     web = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(tmp_path)))
     threading.Thread(target=web.serve_forever, daemon=True).start()
@@ -27,7 +29,9 @@ def test_the_page_shows_events_as_they_come(browser: Any, tmp_path: Path) -> Non
     (tmp_path / "served").mkdir()
     with serving(tmp_path / "served", {"cors_origins": [address]}) as service:
         service.commit({}, events=2)
-        (tmp_path / "index.html").write_text(html[1].replace("http://127.0.0.1:8080", service.api.url), encoding="utf-8")
+        (tmp_path / "index.html").write_text(
+            html[1].replace("http://127.0.0.1:8080", service.api.url), encoding="utf-8"
+        )
         page = browser.new_page()
         page.goto(address)
         page.wait_for_selector("li >> nth=1")

@@ -77,7 +77,9 @@ def test_the_editor(small: Visit, update: bool) -> None:
     page = small.go(f"query?query={quote(QUERY)}&variables={quote(VARIABLES)}&operation=Items")
     page.wait_for_selector(".asking .editor")
     page.click("button:text-is('Run')")
-    small.wait("document.querySelector('.answer .editor').shadowRoot.querySelector('.cm-content').innerText.includes('anvil')")
+    small.wait(
+        "document.querySelector('.answer .editor').shadowRoot.querySelector('.cm-content').innerText.includes('anvil')"
+    )
     check(small, "query", update)
 
 

@@ -52,7 +52,9 @@ def test_names_are_completed_and_explained(window: Visit) -> None:
     page.wait_for_selector(".cm-tooltip-autocomplete li:has-text('item')")
     page.wait_for_timeout(200)  # a list that has just come takes no key
     page.keyboard.press("Enter")
-    window.wait("document.querySelector('.asking .editor').shadowRoot.querySelector('.cm-content').innerText.includes('item')")
+    window.wait(
+        "document.querySelector('.asking .editor').shadowRoot.querySelector('.cm-content').innerText.includes('item')"
+    )
     page.fill('[aria-label="Find a type or field"]', "bidtime")
     page.click("text=Bid.bidtime")
     assert "When it was made." in window.text(".docs")

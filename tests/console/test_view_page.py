@@ -93,13 +93,18 @@ def test_all_rows_of_a_filter_are_downloaded_exactly(window: Visit) -> None:
     with page.expect_download() as found:
         page.click("button:text-is('JSON')")
     parsed = json.loads(Path(found.value.path()).read_bytes())
-    assert [(r["price"], r["item"], r["serial"]) for r in parsed] == [(b["price"], b["item"], b["serial"]) for b in expected]
+    assert [(r["price"], r["item"], r["serial"]) for r in parsed] == [
+        (b["price"], b["item"], b["serial"]) for b in expected
+    ]
 
 
 def test_a_column_of_objects_is_shown(window: Visit) -> None:
     page = window.go("views/items?order=item.asc")
     page.wait_for_selector("tbody td")
-    assert json.loads(page.locator("tbody tr").first.locator("td").nth(3).inner_text()) == {"cm": 30.5, "of": {"part": "horn"}}
+    assert json.loads(page.locator("tbody tr").first.locator("td").nth(3).inner_text()) == {
+        "cm": 30.5,
+        "of": {"part": "horn"},
+    }
     page = window.go("views/items?f=size.isNull.true")
     page.wait_for_selector("tbody td")
     assert page.locator("tbody tr").first.locator("td").nth(1).inner_text() == "bell"
@@ -139,7 +144,12 @@ def test_rows_that_a_row_was_made_of_are_opened_in_turn(window: Visit) -> None:
     page = window.go("views/items?order=item.asc")
     item = {"item": "bell", "name": None, "size": None}
     made = {"relation": "Items", "how": "its group by item", "count": 7, "order": ["item"], "rows": [item]}
-    parts = {"reads": [made], "dropped": [{**made, "count": 3, "how": "price > 5", "order": []}], "late": [], "inputs": [made]}
+    parts = {
+        "reads": [made],
+        "dropped": [{**made, "count": 3, "how": "price > 5", "order": []}],
+        "late": [],
+        "inputs": [made],
+    }
     first, second = ({"epoch": n, "time": f"2024-03-01T0{n}:00:00Z"} for n in (1, 2))
     versions = [
         {"row": item, "since": second, "until": None, "made_by": [{**made, "how": "arrived"}]},

@@ -112,7 +112,9 @@ def test_the_image_serves_a_project(tmp_path: Path) -> None:
         "--tmpfs",
         "/tmp",
     ]
-    started = run(docker, "run", "-d", *options, "belvedere:test", "run", "shop.sqrl", "--host", "0.0.0.0", "--port", "8080")
+    started = run(
+        docker, "run", "-d", *options, "belvedere:test", "run", "shop.sqrl", "--host", "0.0.0.0", "--port", "8080"
+    )
     assert started.returncode == 0, started.stderr
     container = started.stdout.strip()
     try:

@@ -15,7 +15,9 @@ from pathlib import Path
 
 from tests.editor.textmate import colours
 
-GRAMMAR = json.loads((Path(__file__).parents[2] / "editors/vscode/syntaxes/sqrl.tmLanguage.json").read_text(encoding="utf-8"))
+GRAMMAR = json.loads(
+    (Path(__file__).parents[2] / "editors/vscode/syntaxes/sqrl.tmLanguage.json").read_text(encoding="utf-8")
+)
 CHARACTER, LINE, MARGIN, LEFT = 8.4, 21, 18, 58
 """Pixels: a character's width, a line's height, the space around, where the text of a script begins."""
 WIDTH = 1000
@@ -98,7 +100,9 @@ def picture(title: str, windows: Sequence[Window]) -> str:
         parts, bottom = _window(window, title, top)
         drawn += parts
         top = bottom + MARGIN
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" font-family="monospace" font-size="14">'
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" font-family="monospace" font-size="14">'
+    )
     return "\n".join([head, "<style>text { white-space: pre; }</style>", *drawn, "</svg>", ""])
 
 

@@ -86,14 +86,20 @@ def _lines() -> Iterator[str]:
         "Belvedere knows their numbers of arguments, not their types: write `CAST(f(...) AS type)`.",
         CAST_NEEDED,
     )
-    yield from _list("Functions of Spark that views cannot use", "They are rejected (B3005).", set(COUNTED) - CAST_NEEDED)
+    yield from _list(
+        "Functions of Spark that views cannot use", "They are rejected (B3005).", set(COUNTED) - CAST_NEEDED
+    )
     again = {name for f in FUNCTIONS if not f.deterministic for name in f.calls}
     yield from _list(
-        "Functions with a different answer each time", "A view must follow from its input, so they are rejected (B3006).", again
+        "Functions with a different answer each time",
+        "A view must follow from its input, so they are rejected (B3006).",
+        again,
     )
     yield from _table("Functions of other systems", ("function", "instead"), sorted(OTHER_FUNCTIONS.items()))
     yield from _table(
-        "Forms that Spark rejects and Belvedere supports", ("condition of Spark's error", "here"), sorted(EXTENSIONS.items())
+        "Forms that Spark rejects and Belvedere supports",
+        ("condition of Spark's error", "here"),
+        sorted(EXTENSIONS.items()),
     )
     yield from _table("Answers that differ from Spark", ("form", "here"), sorted(OTHERWISE.items()))
     yield from counts_section()

@@ -31,7 +31,9 @@ STYLE = re.compile(r"\.[\w-]+-(r\d+) \{ ([^}]*) \}")
 FIGURES = re.compile(r"\d[\d,.:-]*(?: [mµ]s\b)?")
 
 
-def printed(command: str, folder: Path, steps: Sequence[tuple[str, Callable[[], object]]] = (), seconds: float = 120) -> str:
+def printed(
+    command: str, folder: Path, steps: Sequence[tuple[str, Callable[[], object]]] = (), seconds: float = 120
+) -> str:
     """What a command prints into a terminal, of what is redrawn the last state. A step is done as soon as its text stands there; after
     the last one comes Ctrl-C."""
     leader, follower = pty.openpty()
@@ -55,7 +57,9 @@ def printed(command: str, folder: Path, steps: Sequence[tuple[str, Callable[[], 
     return text
 
 
-def _read(leader: int, process: subprocess.Popen[bytes], steps: list[tuple[str, Callable[[], object]]], end: float) -> str:
+def _read(
+    leader: int, process: subprocess.Popen[bytes], steps: list[tuple[str, Callable[[], object]]], end: float
+) -> str:
     read = b""
     while time.monotonic() < end:
         if not select.select([leader], [], [], 0.1)[0]:

@@ -53,7 +53,9 @@ class Terminals:
             if "stays" in words:
                 self.expect(expected.rstrip("\n") + "\n...", self.start(command), f"{place}: $ {command}")
             else:
-                _until(partial(self.once, command), expected, PATIENCE if "soon" in words else 0, f"{place}: $ {command}")
+                _until(
+                    partial(self.once, command), expected, PATIENCE if "soon" in words else 0, f"{place}: $ {command}"
+                )
 
     def once(self, command: str) -> str:
         variables, arguments = _of_belvedere(command)
@@ -152,7 +154,8 @@ def matches(expected: str, printed: str) -> bool:
     """Whether the output is as on the page: spaces at the ends of lines do not count, `...` stands for any lines."""
     lines = [line.rstrip() for line in expected.strip().split("\n")]
     pattern = "".join(
-        r"(?:.*\n)*?" if line.strip() == "..." else ".*".join(map(re.escape, line.split("..."))) + r"\n" for line in lines
+        r"(?:.*\n)*?" if line.strip() == "..." else ".*".join(map(re.escape, line.split("..."))) + r"\n"
+        for line in lines
     )
     text = "".join(line.rstrip() + "\n" for line in printed.strip().split("\n"))
     return re.fullmatch(pattern, text) is not None

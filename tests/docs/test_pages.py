@@ -74,7 +74,9 @@ def _until_fence(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 
 def needs_spark(page: Path) -> bool:
-    return any(b.language == "python" or (b.language == "console" and NEEDS_SPARK.search(b.text)) for b in blocks_of(page))
+    return any(
+        b.language == "python" or (b.language == "console" and NEEDS_SPARK.search(b.text)) for b in blocks_of(page)
+    )
 
 
 def is_long(page: Path) -> bool:

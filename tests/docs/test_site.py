@@ -67,7 +67,9 @@ def test_nothing_is_loaded_from_another_host(site: Path) -> None:
     texts = {page: page.read_text(encoding="utf-8") for page in site.glob("**/*.html")}
     assert [page.name for page, text in texts.items() if FOREIGN.search(text)] == []
     assert [
-        p.name for p in site.glob("assets/stylesheets/*.css") if re.search(r"url\(['\"]?https?:", p.read_text(encoding="utf-8"))
+        p.name
+        for p in site.glob("assets/stylesheets/*.css")
+        if re.search(r"url\(['\"]?https?:", p.read_text(encoding="utf-8"))
     ] == []
 
 

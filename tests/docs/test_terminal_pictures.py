@@ -31,10 +31,12 @@ def check(name: str, title: str, text: str, update: bool) -> None:
     path, made = PICTURES / f"{name}.svg", picture(title, text)
     if update:
         path.write_text(made, encoding="utf-8")
-    assert "http" not in made.replace("http://www.w3.org/2000/svg", "").replace("https://www.textualize.io", "").replace(
-        "http://127.0.0.1", ""
+    assert "http" not in made.replace("http://www.w3.org/2000/svg", "").replace(
+        "https://www.textualize.io", ""
+    ).replace("http://127.0.0.1", "")
+    assert meaning(path.read_text(encoding="utf-8")) == meaning(made), (
+        f"{path.name} is another: pytest {__file__} --update"
     )
-    assert meaning(path.read_text(encoding="utf-8")) == meaning(made), f"{path.name} is another: pytest {__file__} --update"
 
 
 @pytest.fixture

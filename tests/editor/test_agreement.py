@@ -66,7 +66,9 @@ class Recorder:
         def listened(scope: Scope, parts: Sequence[exp.Identifier], span: Span) -> Any:
             column, rest = resolve(scope, parts, span)
             owner = _owner(scope, column)
-            self.note(parts[len(parts) - len(rest) - 1], "column", owner.relation if owner is not None else None, column)
+            self.note(
+                parts[len(parts) - len(rest) - 1], "column", owner.relation if owner is not None else None, column
+            )
             if len(parts) - len(rest) > 1:
                 self.note(parts[0], "qualifier")
             for field in rest:
@@ -91,7 +93,9 @@ class Recorder:
 
         return listened
 
-    def _navigation(self, navigate: Callable[..., navigation.Navigation | None]) -> Callable[..., navigation.Navigation | None]:
+    def _navigation(
+        self, navigate: Callable[..., navigation.Navigation | None]
+    ) -> Callable[..., navigation.Navigation | None]:
         def listened(*given: Any) -> navigation.Navigation | None:
             found = navigate(*given)
             if found is not None:
@@ -156,11 +160,18 @@ def _is_compared(statement: ScopedStatement, place: int, found: Resolved) -> boo
         return False
     if any(t.text.upper() in NOT_READ for t in tokens[statement.range.lo : statement.range.hi]):
         return False
-    called = (s for b in statement.enclosing(block) for s in b.sources if s.path and s.function and not s.names and not s.array)
+    called = (
+        s
+        for b in statement.enclosing(block)
+        for s in b.sources
+        if s.path and s.function and not s.names and not s.array
+    )
     if found.kind == "column" and found.relation is None and any(s.function not in ("TABLE", "LATE") for s in called):
         return False  # the columns of a function that gives rows
     outputs = {statement.text_of(i.name).casefold() for i in block.items if i.aliased and i.name is not None}
-    return not (block.clause_at(place) == "HAVING" and found.name.casefold() in outputs)  # replaced by the output afterwards
+    return not (
+        block.clause_at(place) == "HAVING" and found.name.casefold() in outputs
+    )  # replaced by the output afterwards
 
 
 def query_scripts() -> Iterator[Script]:
@@ -171,7 +182,9 @@ def query_scripts() -> Iterator[Script]:
         compiled = compile_script(queries.before + "".join(lines))
         errors = [d.span for d in compiled.diagnostics if d.severity is Severity.ERROR]
         refused = {span.start for span in errors if span is not None}
-        kept = [line for line, start in zip(lines, starts, strict=False) if not refused & {*range(start, start + len(line))}]
+        kept = [
+            line for line, start in zip(lines, starts, strict=False) if not refused & {*range(start, start + len(line))}
+        ]
         yield Script(queries.name, queries.before + "".join(kept))
 
 
@@ -206,6 +219,10 @@ def test_an_editor_says_what_the_compiler_resolves(
                 compared[found.kind] += 1
                 said = _differs(now, statement, uses[start], found)
                 around = " ".join(script.text[max(0, start - 60) : start + 40].split())
-                wrong += [f"{script.name}: `{found.name}` ({found.kind}) in `{around}` is {said}"] if said is not None else []
+                wrong += (
+                    [f"{script.name}: `{found.name}` ({found.kind}) in `{around}` is {said}"]
+                    if said is not None
+                    else []
+                )
     assert not wrong, f"{len(wrong)} of {sum(compared.values())}:\n" + "\n".join(wrong[:40])
     assert compared["column"] >= least

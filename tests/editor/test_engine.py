@@ -77,7 +77,11 @@ def words(text: str) -> set[str]:
         ("X := SELECT o.| FROM Bid WINDOW (sliding, count(2)) AS o", {"price"}, set()),
         ("X := WITH c (z) AS (SELECT auction FROM Bid) SELECT c.| FROM c", {"z"}, {"auction"}),
         ("X := SELECT c.| FROM (SELECT auction FROM Bid EMIT STREAM) c", {"auction", "undo"}, {"price"}),
-        ("X := SELECT wst| FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(at), dur => 1 MINUTE)", {"wstart"}, set()),
+        (
+            "X := SELECT wst| FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(at), dur => 1 MINUTE)",
+            {"wstart"},
+            set(),
+        ),
     ],
 )
 def test_what_may_follow(text: str, has: set[str], has_not: set[str]) -> None:
@@ -124,7 +128,10 @@ def test_definition_and_references() -> None:
 def test_names_of_another_script(tmp_path: Path) -> None:
     (tmp_path / "base.sqrl").write_text("CREATE STREAM S (a INT); V := SELECT a AS b FROM S;\n")
     text = "IMPORT base.V AS W;\nX := SELECT w.b FROM W w;\n"
-    made, base = Document(tmp_path / "top.sqrl", text), Document(tmp_path / "base.sqrl", (tmp_path / "base.sqrl").read_text())
+    made, base = (
+        Document(tmp_path / "top.sqrl", text),
+        Document(tmp_path / "base.sqrl", (tmp_path / "base.sqrl").read_text()),
+    )
     assert made.compile().ok
     places = definitions(made, text.index("W w"), [base])
     assert any(p.span.file == base.file and base.text[p.span.start :].startswith("V :=") for p in places)
@@ -267,7 +274,9 @@ def test_positions_come_back(text: str, encoding: str, data: st.DataObject) -> N
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 @given(data=st.data())
 @settings(
-    max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(50),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_no_damage_of_an_example_stops_an_answer(path: Path, data: st.DataObject) -> None:
     whole = path.read_text(encoding="utf-8")

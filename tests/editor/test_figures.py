@@ -42,4 +42,9 @@ def test_of_the_same_query(spark: SparkSession, url: str) -> None:
     assert reported(SCRIPT, url) == {"Größe": "12", "Cheap": "10", "Cities": "2", "Top": "2"}
     assert reported(SCRIPT.replace("price < 10", "price < 5"), url) == {"Größe": "12", "Cities": "2"}
     assert reported(SCRIPT.replace("LIMIT 2", "LIMIT 3"), url) == {"Größe": "12", "Cheap": "10", "Cities": "2"}
-    assert reported("-- 😀\n" + SCRIPT.replace("count(*)", "COUNT( * )"), url).keys() == {"Größe", "Cheap", "Cities", "Top"}
+    assert reported("-- 😀\n" + SCRIPT.replace("count(*)", "COUNT( * )"), url).keys() == {
+        "Größe",
+        "Cheap",
+        "Cities",
+        "Top",
+    }

@@ -126,7 +126,8 @@ def test_sources_and_other_scripts_change_beside_a_text(tmp_path: Path) -> None:
     third.write_text("T := SELECT 1 AS one;\n")
     other.write_text("IMPORT third.T;\nV := SELECT one AS b FROM T;\n")
     made = Document(
-        tmp_path / "script.sqrl", "IMPORT shop.Bid;\nIMPORT other.V;\nX := SELECT price FROM Bid;\nY := SELECT b FROM V;\n"
+        tmp_path / "script.sqrl",
+        "IMPORT shop.Bid;\nIMPORT other.V;\nX := SELECT price FROM Bid;\nY := SELECT b FROM V;\n",
     )
 
     def typed(*codes: str) -> None:
@@ -159,7 +160,9 @@ def test_a_function_or_the_project_changes_beside_a_text(tmp_path: Path) -> None
     made = Document(tmp_path / "script.sqrl", "CREATE STREAM S (a INT);\nV := SELECT twice(a) AS b FROM S;\n")
     same_as_new(made)
     assert made.compile().ok
-    module.write_text('import belvedere\n\n\n@belvedere.function("a INT", "STRING")\ndef twice(a):\n    return str(a)\n')
+    module.write_text(
+        'import belvedere\n\n\n@belvedere.function("a INT", "STRING")\ndef twice(a):\n    return str(a)\n'
+    )
     made.change(made.text + "\n")
     same_as_new(made)
     (tmp_path / "belvedere.toml").write_text("")

@@ -28,7 +28,9 @@ def project(folder: Path, **texts: str) -> dict[str, Document]:
     return {n: Document(folder / f"{n}.sqrl", t) for n, t in texts.items()}
 
 
-def renamed(scripts: dict[str, Document], at: str, where: str, name: str, unread: tuple[Path, ...] = ()) -> dict[str, str]:
+def renamed(
+    scripts: dict[str, Document], at: str, where: str, name: str, unread: tuple[Path, ...] = ()
+) -> dict[str, str]:
     """The scripts whose texts change with a name, each of them compiled over the others."""
     document = scripts[at]
     others = [d for d in scripts.values() if d is not document]
@@ -83,13 +85,18 @@ def test_a_view_that_others_only_rest_on(tmp_path: Path) -> None:
 
 def test_a_view_through_another_script(tmp_path: Path) -> None:
     scripts = project(
-        tmp_path, base=BASE, top=TOP, over="IMPORT top.V;\nIMPORT top.X;\nY := SELECT x.b FROM X x JOIN V v ON v.b = x.b;\n"
+        tmp_path,
+        base=BASE,
+        top=TOP,
+        over="IMPORT top.V;\nIMPORT top.X;\nY := SELECT x.b FROM X x JOIN V v ON v.b = x.b;\n",
     )
     assert "JOIN W v" in renamed(scripts, "base", "V :=", "W")["over"]
 
 
 def test_the_name_that_an_import_gives(tmp_path: Path) -> None:
-    scripts = project(tmp_path, base=BASE, top="IMPORT base.V AS W;\nX := SELECT w.b FROM W w;\n", side="IMPORT base.V AS W;\n")
+    scripts = project(
+        tmp_path, base=BASE, top="IMPORT base.V AS W;\nX := SELECT w.b FROM W w;\n", side="IMPORT base.V AS W;\n"
+    )
     assert renamed(scripts, "top", "W w", "Z") == {"top": "IMPORT base.V AS Z;\nX := SELECT w.b FROM Z w;\n"}
     over = project(tmp_path, base=BASE, top="IMPORT base.V AS W;\nX := SELECT w.b FROM W w;\n", over="IMPORT top.W;\n")
     assert "in over.sqrl view `W` of script `top.sqrl` is not defined" in refused(over, "top", "W w", "Z")
@@ -115,7 +122,10 @@ def test_an_imported_table_gets_a_name_beside_its_own(tmp_path: Path) -> None:
             "IMPORT base.V;\nCREATE STREAM T (c INT);\nX := SELECT t.c FROM T t WHERE EXISTS (SELECT 1 FROM V WHERE b = c);\n",
             "`X` of top.sqrl would change",
         ),
-        ("IMPORT base.V;\nX := SELECT b, 1 AS c FROM V;\nY := SELECT x.b, v.b AS d FROM X x JOIN V v USING (b);\n", "top.sqrl"),
+        (
+            "IMPORT base.V;\nX := SELECT b, 1 AS c FROM V;\nY := SELECT x.b, v.b AS d FROM X x JOIN V v USING (b);\n",
+            "top.sqrl",
+        ),
     ],
 )
 def test_a_script_that_would_mean_something_else(tmp_path: Path, top: str, why: str) -> None:
@@ -156,7 +166,9 @@ def test_a_query_of_with_is_not_the_view_that_it_is_called_like(tmp_path: Path) 
 
 def test_scripts_that_cannot_be_read(tmp_path: Path) -> None:
     scripts = project(tmp_path, base=BASE)
-    assert "`b` may be used in x.sqrl, which cannot be read" in refused(scripts, "base", "b FROM", "c", (tmp_path / "x.sqrl",))
+    assert "`b` may be used in x.sqrl, which cannot be read" in refused(
+        scripts, "base", "b FROM", "c", (tmp_path / "x.sqrl",)
+    )
     aliased = project(tmp_path, base="CREATE STREAM S (a INT);\nV := SELECT t.a FROM S t;\n")
     assert "SELECT u.a FROM S u" in renamed(aliased, "base", "t;", "u", (tmp_path / "x.sqrl",))["base"]
 

@@ -52,7 +52,8 @@ def test_files_that_are_named_are_there() -> None:
     named = [package["main"], made["languages"][0]["configuration"], made["grammars"][0]["path"]]
     assert all((EXTENSION / path).is_file() for path in named)
     assert (
-        json.loads((EXTENSION / "language-configuration.json").read_text(encoding="utf-8"))["comments"]["lineComment"] == "--"
+        json.loads((EXTENSION / "language-configuration.json").read_text(encoding="utf-8"))["comments"]["lineComment"]
+        == "--"
     )
     assert made["grammars"][0]["scopeName"] == GRAMMAR["scopeName"]
     settings = set(re.findall(r"get\(\"(\w+)\"\)", (EXTENSION / "extension.js").read_text(encoding="utf-8")))
@@ -64,7 +65,9 @@ def test_patterns_can_be_read() -> None:
         for key in ("match", "begin", "end"):
             if isinstance(node.get(key), str):
                 pattern = re.compile(node[key])
-                captures = node.get("captures", node.get(f"{key}Captures", {})) if key != "match" else node.get("captures", {})
+                captures = (
+                    node.get("captures", node.get(f"{key}Captures", {})) if key != "match" else node.get("captures", {})
+                )
                 assert all(int(group) <= pattern.groups for group in captures)
         if "include" in node:
             assert node["include"] == "$self" or node["include"][1:] in GRAMMAR["repository"]
@@ -73,7 +76,9 @@ def test_patterns_can_be_read() -> None:
 def test_keywords_are_those_of_the_language() -> None:
     reserved, capitals = (words_of(rule) for rule in GRAMMAR["repository"]["keywords"]["patterns"])
     constants = words_of(GRAMMAR["repository"]["constants"])
-    known = {w: kind for w, kind in Sqrl.Tokenizer.KEYWORDS.items() if kind in KEYWORD_TYPES and w.replace(" ", "").isalpha()}
+    known = {
+        w: kind for w, kind in Sqrl.Tokenizer.KEYWORDS.items() if kind in KEYWORD_TYPES and w.replace(" ", "").isalpha()
+    }
     assert reserved | (constants - {"MISSING"}) == {part for w in known for part in w.split()}
     assert capitals == KEYWORDS
     assert {known[w] for w in constants - {"MISSING"}} == {TokenType.TRUE, TokenType.FALSE, TokenType.NULL}

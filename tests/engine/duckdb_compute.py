@@ -65,7 +65,9 @@ class DuckDBCompute:
 
     def put(self, name: str, rows: Rows) -> None:
         table = rows.table
-        self.database.register(self.view_name(name), table.cast(pa.schema([f.with_type(_local(f.type)) for f in table.schema])))
+        self.database.register(
+            self.view_name(name), table.cast(pa.schema([f.with_type(_local(f.type)) for f in table.schema]))
+        )
 
     def keep(self, rows: pa.RecordBatchReader) -> Rows:
         table = rows.read_all()
@@ -188,7 +190,10 @@ _CALLS: dict[str, Callable[[exp.Anonymous], exp.Expr]] = {
     "pmod": lambda call: sqlglot.parse_one("((a % b) + b) % b").transform(
         _with(dict(zip("ab", call.expressions, strict=True)))
     ),
-    **{f"try_{n}": partial(_tried, sign) for n, sign in {"add": "+", "subtract": "-", "multiply": "*", "mod": "%"}.items()},
+    **{
+        f"try_{n}": partial(_tried, sign)
+        for n, sign in {"add": "+", "subtract": "-", "multiply": "*", "mod": "%"}.items()
+    },
     "timestamp_micros": lambda call: exp.Anonymous(this="make_timestamp", expressions=call.expressions),
     "unix_micros": lambda call: exp.func("epoch_us", *call.expressions),
 }

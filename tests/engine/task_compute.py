@@ -83,7 +83,9 @@ class TaskCompute(DuckDBCompute):
         return _answers(task, parts, schema)
 
     def run_buckets(self, sent: Sequence[Sent], task: BucketTask, schema: pa.Schema) -> pa.Table:
-        given = pa.schema([(BUCKET, pa.int32()), (KIND, pa.int32()), *((f"c{n}", f.type) for n, f in enumerate(task.schema))])
+        given = pa.schema(
+            [(BUCKET, pa.int32()), (KIND, pa.int32()), *((f"c{n}", f.type) for n, f in enumerate(task.schema))]
+        )
         parts: list[list[pa.RecordBatch]] = [[_mark(n, given)] for n in range(BUCKETS)]
         for found in sent:
             rows = _sent(found, task.schema, given)

@@ -110,7 +110,9 @@ def test_rows_that_an_exchange_brought_to_two_tasks(compute: TaskCompute, state:
     task = SearchTask(state.snapshot("R")[0], pa.schema([]), compute.scratch, 4, "_h0", columns=("n",))
 
     def batch(bucket: int, kind: int) -> pa.RecordBatch:
-        return pa.RecordBatch.from_pylist([{BUCKET: bucket, KIND: kind}], pa.schema([(BUCKET, pa.int32()), (KIND, pa.int32())]))
+        return pa.RecordBatch.from_pylist(
+            [{BUCKET: bucket, KIND: kind}], pa.schema([(BUCKET, pa.int32()), (KIND, pa.int32())])
+        )
 
     stray = pa.Table.from_batches(list(task(iter([batch(0, MARK), batch(1, NEW)]))))
     with pytest.raises(AssertionError, match="bucket 1"):

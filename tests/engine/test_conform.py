@@ -41,4 +41,6 @@ def test_without_weights_former_rows_pass() -> None:
 
 def test_a_value_beyond_its_type_never_passes() -> None:
     with pytest.raises(ValueError, match="not in range"):
-        conform(pa.table({"k": pa.array([2**40, None], pa.int64())}), pa.schema([pa.field("k", pa.int32(), nullable=False)]))
+        conform(
+            pa.table({"k": pa.array([2**40, None], pa.int64())}), pa.schema([pa.field("k", pa.int32(), nullable=False)])
+        )

@@ -20,7 +20,9 @@ def test_hashes_of_numbers_and_times_are_those_of_the_driver() -> None:
     times = pa.array([datetime(2024, 2, 29, tzinfo=UTC), None, None, datetime(1, 1, 1, tzinfo=UTC)], TIMESTAMP)
     compute = DuckDBCompute()
     compute.put("given", Rows(pa.table({"n": numbers, "t": times})))
-    found = compute.compute(f"SELECT xxhash64(CAST(n AS BIGINT), CAST(t AS TIMESTAMP)) AS h FROM {compute.view_name('given')}")
+    found = compute.compute(
+        f"SELECT xxhash64(CAST(n AS BIGINT), CAST(t AS TIMESTAMP)) AS h FROM {compute.view_name('given')}"
+    )
     assert found.table["h"].to_pylist() == hashes([numbers, times], 4).tolist()
     compute.close()
 

@@ -63,7 +63,9 @@ def test_time_passes_and_nothing_is_said_of_state() -> None:
     rules = {s.owner: s.rule for s in pipeline.stages}
     assert rules["_Priced"] == rules["_Maybe"] == rules["_Both"] == "as of"
     assert {s.rule for s in pipeline.stages if s.owner == "_Lines"} <= {"linear"}  # no join
-    state = {n: r.final for n, r in pipeline.relations.items() if r.stored and r.view is None and not n.startswith("LATE")}
+    state = {
+        n: r.final for n, r in pipeline.relations.items() if r.stored and r.view is None and not n.startswith("LATE")
+    }
     endless = {n for n, final in state.items() if not final}
 
     assert not {n for n in endless if n.startswith(("_Priced", "_Both", "_Maybe", "_Rates", "_Taxes"))}, state
@@ -114,7 +116,9 @@ def feed(wb: Workbench, random: Random, low: int) -> int:
     wb.insert("_Orders", [{**r, "cur": random.choice(["a", "b", None]), "region": random.choice("pq")} for r in rows])
     wb.insert("_Rates", [{"cur": random.choice("ab"), "c": time(), "rate": random.randint(1, 9)} for _ in some(4)])
     wb.insert("_Kept", [{"cur": random.choice("ab"), "c": time(60), "rate": random.randint(1, 9)} for _ in some(3)])
-    wb.insert("_Taxes", [{"region": random.choice("pq"), "since": time(), "tax": random.randint(1, 9)} for _ in some(3)])
+    wb.insert(
+        "_Taxes", [{"region": random.choice("pq"), "since": time(), "tax": random.randint(1, 9)} for _ in some(3)]
+    )
     bound = low + random.randint(0, 15)
     for table in ("_Orders", "_Rates", "_Taxes", "_Kept"):
         wb.bound(table, START + timedelta(minutes=min(bound, low + random.randint(0, 15))))

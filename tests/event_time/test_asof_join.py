@@ -28,10 +28,10 @@ QUERIES = {
     "Following": ("{t} ASOF LEFT JOIN {q} ON t.sym = q.sym AND t.ts <= q.ts", "t.id, q.price"),
     "Unlinked": ("{t} ASOF JOIN {q} ON t.ts >= q.ts", "t.id, q.qid"),
 }
-VIEWS = {name: f"SELECT {items} FROM {text.format(t='Trades t', q='Quotes q')}" for name, (text, items) in QUERIES.items()}
-SNOWFLAKE = (
-    "SELECT t.id, t.qty, q.price, q.qid FROM Trades t ASOF JOIN Quotes q MATCH_CONDITION (t.ts >= q.ts) ON t.sym = q.sym"
-)
+VIEWS = {
+    name: f"SELECT {items} FROM {text.format(t='Trades t', q='Quotes q')}" for name, (text, items) in QUERIES.items()
+}
+SNOWFLAKE = "SELECT t.id, t.qty, q.price, q.qid FROM Trades t ASOF JOIN Quotes q MATCH_CONDITION (t.ts >= q.ts) ON t.sym = q.sym"
 SPELLED = {
     "Snow": SNOWFLAKE,
     "Ticks": "SELECT t.id, k.n, k.ts AS at FROM Trades t ASOF JOIN _Ticks k MATCH_CONDITION (t.ts >= k.ts) ON k.sym = t.sym",
@@ -94,7 +94,8 @@ class Feed:
 
 def bag(rows: list[Any]) -> list[str]:
     plain = (
-        [v.timestamp() if isinstance(v, datetime) else v for v in (r.values() if isinstance(r, dict) else r)] for r in rows
+        [v.timestamp() if isinstance(v, datetime) else v for v in (r.values() if isinstance(r, dict) else r)]
+        for r in rows
     )
     return sorted(map(repr, plain))
 
@@ -141,7 +142,9 @@ def test_what_does_not_say_which_row_is_refused(join: str, message: str) -> None
 
 def test_on_window_close_is_after_watermark() -> None:
     stream = "CREATE STREAM _S (ts TIMESTAMP, x INT, WATERMARK FOR ts);\n"
-    query = "V := SELECT window_start, count(*) AS n FROM Tumble(_S, ts, INTERVAL 1 HOUR) GROUP BY window_start EMIT {};"
+    query = (
+        "V := SELECT window_start, count(*) AS n FROM Tumble(_S, ts, INTERVAL 1 HOUR) GROUP BY window_start EMIT {};"
+    )
     for ours, theirs in (("AFTER WATERMARK", "ON WINDOW CLOSE"), ("STREAM AFTER WATERMARK", "STREAM ON WINDOW CLOSE")):
         plans = [compile_script(stream + query.format(f)).catalog.views["V"].plan for f in (ours, theirs)]
         assert plans[0] == plans[1]

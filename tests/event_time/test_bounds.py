@@ -113,7 +113,10 @@ def test_one_input(query: str, bound: str, expected: dict[str, str]) -> None:
     [
         ("SELECT bidtime AS t FROM Bid UNION ALL SELECT asktime FROM Ask", {"t": "8:05"}),
         ("SELECT b.bidtime, a.asktime FROM Bid b JOIN Ask a ON b.item = a.item", {}),
-        ("SELECT b.bidtime, a.asktime FROM Bid b JOIN Ask a ON b.bidtime = a.asktime", {"bidtime": "8:05", "asktime": "8:05"}),
+        (
+            "SELECT b.bidtime, a.asktime FROM Bid b JOIN Ask a ON b.bidtime = a.asktime",
+            {"bidtime": "8:05", "asktime": "8:05"},
+        ),
         (
             "SELECT b.bidtime, a.asktime FROM Bid b JOIN Ask a "
             "ON b.item = a.item AND a.asktime BETWEEN b.bidtime - INTERVAL 1 MINUTE AND b.bidtime + INTERVAL 2 MINUTES",
@@ -137,7 +140,10 @@ def test_one_input(query: str, bound: str, expected: dict[str, str]) -> None:
             "FROM Bid b JOIN Ask a ON a.asktime BETWEEN b.bidtime AND b.bidtime + INTERVAL 5 MINUTES",
             {"t": "8:04"},
         ),
-        ("SELECT greatest(b.bidtime, a.asktime) AS t FROM Bid b FULL JOIN Ask a ON a.asktime = b.bidtime", {"t": "8:05"}),
+        (
+            "SELECT greatest(b.bidtime, a.asktime) AS t FROM Bid b FULL JOIN Ask a ON a.asktime = b.bidtime",
+            {"t": "8:05"},
+        ),
     ],
 )
 def test_two_inputs(query: str, expected: dict[str, str]) -> None:
@@ -154,7 +160,9 @@ def test_the_papers_query_completes_a_window_when_the_watermark_reaches_its_end(
 
 
 def test_an_unmatched_row_of_an_outer_join_has_its_own_bounds_alone() -> None:
-    query = "Q := SELECT b.bidtime, b.t FROM (SELECT bidtime, item, to_timestamp(item) AS t FROM Bid) b {} JOIN Items i "
+    query = (
+        "Q := SELECT b.bidtime, b.t FROM (SELECT bidtime, item, to_timestamp(item) AS t FROM Bid) b {} JOIN Items i "
+    )
     condition = "ON i.item = b.item AND b.t >= b.bidtime;"
     assert shown(plan(query.format("") + condition), "8:05") == {"bidtime": "8:05", "t": "8:05"}
     assert shown(plan(query.format("LEFT") + condition), "8:05") == {"bidtime": "8:05"}
@@ -164,7 +172,9 @@ def test_grouping_columns_are_windows_and_event_time_keys() -> None:
     known = {"Bid": {"bidtime": NEVER}, "Items": None}.__getitem__
     assert grouping_columns(plan(f"Q := SELECT * FROM {TUMBLE};"), known) == {"wstart", "wend"}
     assert grouping_columns(plan("Q := SELECT bidtime, item FROM Bid;"), known) == frozenset()
-    hourly = "Q := SELECT FLOOR(bidtime TO HOUR) AS h, item, count(*) AS n FROM Bid GROUP BY FLOOR(bidtime TO HOUR), item;"
+    hourly = (
+        "Q := SELECT FLOOR(bidtime TO HOUR) AS h, item, count(*) AS n FROM Bid GROUP BY FLOOR(bidtime TO HOUR), item;"
+    )
     assert grouping_columns(plan(hourly), known) == {"h"}
     exact = "Q := SELECT bidtime, count(*) AS n FROM Bid GROUP BY bidtime;"
     assert grouping_columns(plan(exact), known) == {"bidtime"}

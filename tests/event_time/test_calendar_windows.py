@@ -37,14 +37,21 @@ def cumulated(size: int, step: int) -> Windows:
         start = _month_of(time) // size * size
         ends = (start + n for n in range(step, size + 1, step))
         return (
-            (_aware(_month_start(start)), _aware(_month_start(e))) for e in ends if _month_start(e) > time.replace(tzinfo=None)
+            (_aware(_month_start(start)), _aware(_month_start(e)))
+            for e in ends
+            if _month_start(e) > time.replace(tzinfo=None)
         )
 
     return found
 
 
 def _hop(
-    time: datetime, size: int, step: int, zone: str | None, number: Callable[[datetime], int], start: Callable[[int], datetime]
+    time: datetime,
+    size: int,
+    step: int,
+    zone: str | None,
+    number: Callable[[datetime], int],
+    start: Callable[[int], datetime],
 ) -> Iterator[Window]:
     known = ZoneInfo(zone) if zone else UTC
     own = number(time.astimezone(known))
@@ -80,13 +87,22 @@ CALLS: dict[str, tuple[str, Windows]] = {
     "Quarter": ("TUMBLE(TABLE X, DESCRIPTOR(ts), INTERVAL '1' QUARTER)", months(3)),
     "Years": ("TUMBLE(TABLE X, DESCRIPTOR(ts), INTERVAL '2' YEAR)", months(24)),
     "Five": ("TUMBLE(TABLE X, DESCRIPTOR(ts), INTERVAL '5' MONTHS)", months(5)),
-    "LocalDay": (f"TUMBLE(TABLE X, DESCRIPTOR(ts), size => INTERVAL '1' DAY, timezone => '{BERLIN}')", days(1, zone=BERLIN)),
+    "LocalDay": (
+        f"TUMBLE(TABLE X, DESCRIPTOR(ts), size => INTERVAL '1' DAY, timezone => '{BERLIN}')",
+        days(1, zone=BERLIN),
+    ),
     "HalfHour": (
         f"TUMBLE(TABLE X, DESCRIPTOR(ts), size => INTERVAL '1' DAY, timezone => '{LORD_HOWE}')",
         days(1, zone=LORD_HOWE),
     ),
-    "ThreeDays": (f"TUMBLE(TABLE X, DESCRIPTOR(ts), size => INTERVAL '3' DAY, timezone => '{BERLIN}')", days(3, zone=BERLIN)),
-    "Week": (f"TUMBLE(TABLE X, DESCRIPTOR(ts), size => INTERVAL '1' WEEK, zone => '{BERLIN}')", days(7, zone=BERLIN, first=4)),
+    "ThreeDays": (
+        f"TUMBLE(TABLE X, DESCRIPTOR(ts), size => INTERVAL '3' DAY, timezone => '{BERLIN}')",
+        days(3, zone=BERLIN),
+    ),
+    "Week": (
+        f"TUMBLE(TABLE X, DESCRIPTOR(ts), size => INTERVAL '1' WEEK, zone => '{BERLIN}')",
+        days(7, zone=BERLIN, first=4),
+    ),
     "LocalMonth": (
         f"TUMBLE(TABLE X, DESCRIPTOR(ts), size => INTERVAL '1' MONTH, timezone => '{NEW_YORK}')",
         months(1, zone=NEW_YORK),

@@ -76,7 +76,11 @@ def test_a_delay_that_fell_due_between_epochs_fires_first_on_the_rows_before(exe
         assert shown(wb.rows("D")) == early
         wb.clock(at("8:36"))
         wb.step()
-        assert shown(wb.rows("D")) == [*early, ["8:00", "8:10", 2, "undo", "8:36", 1], ["8:00", "8:10", 7, "", "8:36", 2]]
+        assert shown(wb.rows("D")) == [
+            *early,
+            ["8:00", "8:10", 2, "undo", "8:36", 1],
+            ["8:00", "8:10", 7, "", "8:36", 2],
+        ]
     finally:
         wb.close()
 

@@ -57,7 +57,9 @@ FLINKS = {
     "NearestBefore": "SELECT t.id, u.id AS other FROM T t ASOF JOIN U u MATCH_CONDITION (t.ts > u.ts) ON t.k = u.k",
 }
 SCRIPT = (
-    TABLES + "Versions := DISTINCT U ON k ORDER BY ts DESC;\n" + "".join(f"{n} := {q};\n" for n, q in (SPARKS | FLINKS).items())
+    TABLES
+    + "Versions := DISTINCT U ON k ORDER BY ts DESC;\n"
+    + "".join(f"{n} := {q};\n" for n, q in (SPARKS | FLINKS).items())
 )
 Row = tuple[int, int, datetime | None]
 
@@ -135,7 +137,9 @@ def test_times_that_are_equal_are_taken_as_spark_and_flink_take_them(spark: Any)
         for name, query in SPARKS.items():
             found = wb.rows(name)
             assert found, name
-            assert bag(r.values() for r in found) == bag(r.values() for r in spark.sql(query).toArrow().to_pylist()), name
+            assert bag(r.values() for r in found) == bag(r.values() for r in spark.sql(query).toArrow().to_pylist()), (
+                name
+            )
         for name, rows_ in expected().items():
             assert bag(r.values() for r in wb.rows(name)) == rows_, name
         for name, batch in wb.batches([*SPARKS, *FLINKS]).items():

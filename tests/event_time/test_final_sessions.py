@@ -100,17 +100,23 @@ VIEWS = ("Runs", "All", "Longest", "Many", "Met")
 def test_sessions_are_the_same_with_and_without_those_that_left(executor: Any, store: str, seed: int) -> None:
     """Rows come and go too: those of a join move from a session of bids without an ask to one of bids with it."""
     random, low = Random(seed), 0
-    benches = [Workbench(SCRIPT, store, spark=executor), Workbench(SCRIPT, spark=executor, options=Options(expire=False))]
+    benches = [
+        Workbench(SCRIPT, store, spark=executor),
+        Workbench(SCRIPT, spark=executor, options=Options(expire=False)),
+    ]
     try:
         for epoch in range(4 if seed == 1 else 12):
             bids = [
-                (random.choice("ABC"), random.randint(1, 6), low + random.expovariate(0.1)) for _ in range(random.randint(0, 7))
+                (random.choice("ABC"), random.randint(1, 6), low + random.expovariate(0.1))
+                for _ in range(random.randint(0, 7))
             ]
             asks = [(random.choice("ABC"), low + random.expovariate(0.1)) for _ in range(random.randint(0, 5))]
             bound = low + random.randint(0, 8)
             for wb in benches:
                 wb.clock(START + timedelta(minutes=epoch))
-                wb.insert("_Bid", [{"bidtime": START + timedelta(minutes=m), "price": p, "item": i} for i, p, m in bids])
+                wb.insert(
+                    "_Bid", [{"bidtime": START + timedelta(minutes=m), "price": p, "item": i} for i, p, m in bids]
+                )
                 wb.insert("_Ask", [{"asktime": START + timedelta(minutes=m), "item": i} for i, m in asks])
                 for table in ("_Bid", "_Ask"):
                     wb.bound(table, START + timedelta(minutes=bound))

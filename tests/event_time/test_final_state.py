@@ -93,11 +93,18 @@ def state_of(catalog_: Catalog, view: str) -> dict[str, tuple[str, ...]]:
     [
         ("Sums", {"Sums$state": ("tumble.wend",)}),
         ("Distinct", {"Distinct$1": ("hop.wend",)}),
-        ("Delayed", {"Delayed$1": ("wend",), "Delayed$2": ("tumble.wend",), "Delayed$groups": (), "Delayed$emitted": ()}),
+        (
+            "Delayed",
+            {"Delayed$1": ("wend",), "Delayed$2": ("tumble.wend",), "Delayed$groups": (), "Delayed$emitted": ()},
+        ),
         (
             "Complete",
             {f"Complete${n}{STATE}": ("tumble.wend",) for n in "12"}
-            | {"Complete$1": ("wend",), "Complete$groups": (), "Complete$emitted": ()},  # a merge alone reads Complete$2
+            | {
+                "Complete$1": ("wend",),
+                "Complete$groups": (),
+                "Complete$emitted": (),
+            },  # a merge alone reads Complete$2
         ),
         ("Pairs", {"Pairs$1": ("b.bidtime",), "Pairs$2": ("a.asktime",)}),
         ("Lefts", {"Lefts$1": ("b.bidtime",), "Lefts$2": ("a.asktime",)}),
@@ -108,7 +115,12 @@ def state_of(catalog_: Catalog, view: str) -> dict[str, tuple[str, ...]]:
         ("Halves", {"Halves$1": ("b.bidtime",), "Halves$2": ("a.asktime",)}),
         (
             "Answers",
-            {"Answers$1": ("b.bidtime",), "Answers$2": ("b.bidtime",), "Answers$3": ("a.asktime",), "Answers$state": ()},
+            {
+                "Answers$1": ("b.bidtime",),
+                "Answers$2": ("b.bidtime",),
+                "Answers$3": ("a.asktime",),
+                "Answers$state": (),
+            },
         ),
         ("Unequal", {f"Unequal${n}": ("a.asktime" if n == 3 else "b.bidtime",) for n in (1, 2, 3, 4)}),
         ("Runs", {"Runs$1": ("session.wend",)}),
@@ -129,21 +141,27 @@ def test_what_each_operator_may_forget(view: str, freed: dict[str, tuple[str, ..
     reported = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
     for name, columns in freed.items():
         assert ("is below its watermark" in reported[name]) == bool(columns)
-        assert ("never freed" in reported[name]) == (not columns and not name.endswith((GROUPS, EMITTED, STATE))), reported[
-            name
-        ]
+        assert ("never freed" in reported[name]) == (not columns and not name.endswith((GROUPS, EMITTED, STATE))), (
+            reported[name]
+        )
     if view == "Runs":
         assert reported["Runs"].startswith("the view's own rows")
     if view == "Notes":
         assert reported["Notes$1"].endswith("; never freed: rows of _Note can change below the watermark")
     if view == "Sums":
-        assert reported["Sums$state"] == "rows leave once tumble.wend is below its watermark, which follows _Bid.bidtime"
+        assert (
+            reported["Sums$state"] == "rows leave once tumble.wend is below its watermark, which follows _Bid.bidtime"
+        )
 
 
 def test_a_side_of_a_join_waits_for_the_last_row_that_it_can_match() -> None:
     line = next(part for part in VIEWS.split(";") if part.strip().startswith("Pairs :="))
     pipeline = maintain(catalog(INPUTS + line + ";"))
-    bounds = {"_Bid": {"bidtime": microseconds(at("9:00"))}, "_Ask": {"asktime": microseconds(at("8:30"))}, "Item": None}
+    bounds = {
+        "_Bid": {"bidtime": microseconds(at("9:00"))},
+        "_Ask": {"asktime": microseconds(at("8:30"))},
+        "Item": None,
+    }
 
     def known(relation: str) -> Any:
         return bounds.get(relation, {})
@@ -159,7 +177,12 @@ def test_a_side_of_a_join_waits_for_the_last_row_that_it_can_match() -> None:
     ("view", "bids", "asks", "final_results"),
     [
         ("Lefts", "8:25", "8:25", {"bidtime": "8:25"}),  # a bid of 8:25 may still get an ask of 8:30
-        ("Rights", "8:25", "8:30", {"asktime": "8:30"}),  # no ask comes below 8:30, and none of a later one needs older bids
+        (
+            "Rights",
+            "8:25",
+            "8:30",
+            {"asktime": "8:30"},
+        ),  # no ask comes below 8:30, and none of a later one needs older bids
         ("Fulls", "8:25", "8:25", {"bidtime": "8:25", "asktime": "8:30"}),
         ("Lonely", "8:25", "8:25", {"bidtime": "8:25"}),
     ],
@@ -208,7 +231,9 @@ def test_rows_that_a_delay_has_yet_to_emit_stay() -> None:
 
 def test_state_that_two_operators_share_waits_for_both() -> None:
     near = "Kept := SELECT b.item, a.price FROM _Bid b LEFT JOIN _Ask a ON a.item = b.item AND {};\n"
-    pairs = f"Pairs := SELECT b.item, b.bidtime, a.price AS ask FROM _Bid b JOIN _Ask a ON a.item = b.item AND {NEAR};\n"
+    pairs = (
+        f"Pairs := SELECT b.item, b.bidtime, a.price AS ask FROM _Bid b JOIN _Ask a ON a.item = b.item AND {NEAR};\n"
+    )
     pipeline = maintain(catalog(INPUTS + pairs + near.format("b.bidtime <> a.asktime")))
     shared = {s.relation for stage in pipeline.stages if stage.output == "Kept" for s in stage.slots}
     assert shared & {s.relation for stage in pipeline.stages if stage.output == "Pairs" for s in stage.slots}
@@ -222,7 +247,9 @@ def test_a_join_that_keeps_all_rows_says_what_to_write() -> None:
     reported = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
     why = "All needs all rows, however old (its ON may limit them: _Ask.asktime BETWEEN _Bid.bidtime AND _Bid.bidtime + INTERVAL ...)"
     assert reported["All$1"].endswith(f"; never freed: {why}")
-    own = catalog(INPUTS + "Last := SELECT item, max_by(price, bidtime) AS p, median(price) AS m FROM _Bid GROUP BY item;\n")
+    own = catalog(
+        INPUTS + "Last := SELECT item, max_by(price, bidtime) AS p, median(price) AS m FROM _Bid GROUP BY item;\n"
+    )
     reported = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
     assert reported["Last$1"].endswith("; never freed: Last needs all rows, however old")
 
@@ -259,7 +286,9 @@ def feed(wb: Workbench, random: Random, low: int) -> int:
     )
     asks = sorted(time(0) for _ in range(random.randint(0, 5)))
     try:
-        wb.insert("_Ask", [{"asktime": t, "price": random.randint(1, 9), "item": random.choice("ABC")} for t in asks[:1]])
+        wb.insert(
+            "_Ask", [{"asktime": t, "price": random.randint(1, 9), "item": random.choice("ABC")} for t in asks[:1]]
+        )
     except BelvedereError as error:  # an ask may be more than ten minutes older than the latest
         if error.diagnostics[0].code != "B5024":
             raise
@@ -349,7 +378,11 @@ def test_a_private_view_of_which_rows_have_left_is_not_read_until_it_is_served(
     script += "Best := SELECT wend, max(p) AS p, count(DISTINCT p) AS n FROM _Sums GROUP BY wend;\n"
     wb = Workbench(script, url, spark=executor)
     wb.insert(
-        "Bid", [{"bidtime": at(t), "price": p, "item": i} for t, p, i in (("8:01", 3, "A"), ("8:02", 5, "B"), ("8:31", 1, "A"))]
+        "Bid",
+        [
+            {"bidtime": at(t), "price": p, "item": i}
+            for t, p, i in (("8:01", 3, "A"), ("8:02", 5, "B"), ("8:31", 1, "A"))
+        ],
     )
     wb.bound("Bid", at("8:20"))
     wb.step()

@@ -153,10 +153,14 @@ def test_postgres_tells_former_states_and_what_was_emitted(spark: Any, postgres_
             wb.insert("_Bids", [{"ts": at(time), "item": "a", "amount": 1.25}])
             wb.bound("_Bids", at(bound))
             wb.step()
-        answer = wb.graphql('{ totals(asOf: {time: "2020-01-01T10:00:59Z"}) { item amount } hours(asOf: {epoch: 1}) { n } }')
+        answer = wb.graphql(
+            '{ totals(asOf: {time: "2020-01-01T10:00:59Z"}) { item amount } hours(asOf: {epoch: 1}) { n } }'
+        )
         assert answer["data"] == {"totals": [{"item": "a", "amount": "1.25"}], "hours": []}
         assert wb.graphql("{ totals(asOf: {epoch: 2}) { amount } }")["data"] == {"totals": [{"amount": "2.50"}]}
-        assert [(r["n"], r["undo"], r["ptime"], r["ver"]) for r in wb.rows("Hours", as_of=2)] == [(2, False, at("10:01"), 0)]
+        assert [(r["n"], r["undo"], r["ptime"], r["ver"]) for r in wb.rows("Hours", as_of=2)] == [
+            (2, False, at("10:01"), 0)
+        ]
         then = wb.rows("Totals", as_of="2020-01-01T10:00:59Z")  # the store picks the versions
         assert then == [{"item": "a", "amount": Decimal("1.25")}]
         assert wb.engine.counts()["Hours$groups"] == 0
@@ -167,7 +171,9 @@ def test_postgres_tells_former_states_and_what_was_emitted(spark: Any, postgres_
 @pytest.mark.spark
 def test_history_begins_where_a_changed_view_begins_again(spark: Any, tmp_path: Any, capsys: Any) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
-    first = "CREATE TABLE T (k INT, v INT, PRIMARY KEY (k)); V := SELECT k, v FROM T WITH HISTORY; W := SELECT k FROM T;"
+    first = (
+        "CREATE TABLE T (k INT, v INT, PRIMARY KEY (k)); V := SELECT k, v FROM T WITH HISTORY; W := SELECT k FROM T;"
+    )
     wb = Workbench(first, url, spark=spark)
     for n in range(2):
         wb.clock(at(f"8:0{n}"))

@@ -105,7 +105,9 @@ def test_what_an_epoch_noted_counts_in_the_next_process_of_the_same_machine() ->
     machine.run(MINUTE)
     assert machine.open(accepted.document()).now() == machine.clock, "what was accepted once stays accepted"
     machine.started = "second"
-    assert machine.open(noted).now() == machine.clock, "after a restart of the machine nobody knows how long it was down"
+    assert machine.open(noted).now() == machine.clock, (
+        "after a restart of the machine nobody knows how long it was down"
+    )
 
 
 def test_this_machine_has_a_clock_and_a_counter() -> None:
@@ -115,6 +117,8 @@ def test_this_machine_has_a_clock_and_a_counter() -> None:
     assert abs(MachineClock().now() - datetime.now(UTC)) < MINUTE
 
 
-@pytest.mark.parametrize(("length", "text"), [(61 * MINUTE, "an hour"), (30 * 60 * MINUTE, "30 hours"), (10 * DAY, "10 days")])
+@pytest.mark.parametrize(
+    ("length", "text"), [(61 * MINUTE, "an hour"), (30 * 60 * MINUTE, "30 hours"), (10 * DAY, "10 days")]
+)
 def test_durations_for_people(length: timedelta, text: str) -> None:
     assert duration_text(length // timedelta(microseconds=1)) == text

@@ -44,7 +44,9 @@ def test_no_rows_are_looked_up() -> None:
     for name in NAMES:
         assert not any(isinstance(n, Join) for n in compiled.catalog.views[name].plan.walk()), name
     assert {
-        s.rule for s in maintain(compiled.catalog).stages if s.owner in ("Deep", "Deeper", "Up", "Maybe", "Owned", "Empty")
+        s.rule
+        for s in maintain(compiled.catalog).stages
+        if s.owner in ("Deep", "Deeper", "Up", "Maybe", "Owned", "Empty")
     } == {"linear"}
 
 
@@ -95,7 +97,11 @@ def test_rows_are_those_of_plain_loops(spark: Any, seed: int) -> None:
         for epoch in range(4 if seed == 1 else 10):
             low = START + timedelta(minutes=40 * epoch)
             new = [
-                {"id": random.randint(1, 9), "ts": low + timedelta(minutes=random.randint(0, 90)), "items": some_items(random)}
+                {
+                    "id": random.randint(1, 9),
+                    "ts": low + timedelta(minutes=random.randint(0, 90)),
+                    "items": some_items(random),
+                }
                 for _ in range(random.randint(0, 6))
             ]
             wb.insert("_Orders", new)
@@ -105,7 +111,8 @@ def test_rows_are_those_of_plain_loops(spark: Any, seed: int) -> None:
                 wb.delete("Carts", [{"id": id_}])
                 del carts[id_]
             changed = {
-                n: {"id": n, "owner": random.choice("uv"), "items": some_items(random)} for n in random.sample(range(6), 3)
+                n: {"id": n, "owner": random.choice("uv"), "items": some_items(random)}
+                for n in random.sample(range(6), 3)
             }
             wb.insert("Carts", changed.values())
             carts |= changed

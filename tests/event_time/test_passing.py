@@ -83,7 +83,8 @@ def times_around_changes() -> list[datetime]:
         "2021-02-28 23:00",
     ]
     found = [
-        datetime.fromisoformat(random.choice(anchors)) + timedelta(seconds=random.randrange(-9000, 9000)) for _ in range(150)
+        datetime.fromisoformat(random.choice(anchors)) + timedelta(seconds=random.randrange(-9000, 9000))
+        for _ in range(150)
     ]
     return [t.replace(tzinfo=UTC) for t in found]
 
@@ -91,7 +92,9 @@ def times_around_changes() -> list[datetime]:
 def value(given: Any) -> int | None:
     if given is None or isinstance(given, int):
         return given
-    return microseconds(given if isinstance(given, datetime) else datetime(given.year, given.month, given.day, tzinfo=UTC))
+    return microseconds(
+        given if isinstance(given, datetime) else datetime(given.year, given.month, given.day, tzinfo=UTC)
+    )
 
 
 @pytest.mark.spark
@@ -116,7 +119,9 @@ def test_a_bound_is_never_above_what_spark_makes_of_later_times(spark: Any) -> N
 @pytest.mark.parametrize("text", FUNCTIONS)
 def test_each_function_may_group_what_is_emitted(text: str) -> None:
     streams = "CREATE STREAM X (i INT, ts TIMESTAMP, WATERMARK FOR ts) KEEP 1 DAY;\n"
-    found = compile_script(f"{streams}V := SELECT {text} AS h, count(*) AS n FROM X GROUP BY {text} EMIT AFTER WATERMARK;")
+    found = compile_script(
+        f"{streams}V := SELECT {text} AS h, count(*) AS n FROM X GROUP BY {text} EMIT AFTER WATERMARK;"
+    )
     assert found.ok or "i >" in text, found.diagnostics
 
 

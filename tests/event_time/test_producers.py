@@ -59,7 +59,9 @@ class Merge:
         elif action == "close":
             self.clocks = close_producer(self.clocks, table, producer, 0)
         elif action == "bound":
-            self.clocks = send_bound(self.clocks, table, "rowtime", microseconds(at(rest[0])), 0, producer, strict=False)
+            self.clocks = send_bound(
+                self.clocks, table, "rowtime", microseconds(at(rest[0])), 0, producer, strict=False
+            )
         else:
             admission = admit(self.clocks, table, rows(rest[0]), 0, producer)
             self.clocks = admission.clocks
@@ -209,7 +211,9 @@ def test_calls_may_be_cut_anywhere() -> None:
             marks.append(Watermark("other", random.choice([0, 2 * MINUTE])))
         table = stream("s", *marks)
         size = random.randint(1, 12)
-        data = {m.column: [random.choice([None, at(f"10:{random.randint(10, 20)}")]) for _ in range(size)] for m in marks}
+        data = {
+            m.column: [random.choice([None, at(f"10:{random.randint(10, 20)}")]) for _ in range(size)] for m in marks
+        }
         whole = pa.table({n: pa.array(v, TIMESTAMP) for n, v in data.items()})
         together = admit(Clocks(), table, whole, 0)
         clocks, late, start = Clocks(), [], 0

@@ -154,7 +154,9 @@ def test_bounds_epochs_and_restarts_never_change_results(executor: Any, store: s
         for view in ("Sums", "Complete", "Both", "Ordered"):
             assert bag(fine.rows(view)) == bag(coarse.rows(view)), view
         assert [r["bidtime"] for r in fine.rows("Ordered")] == [r["bidtime"] for r in coarse.rows("Ordered")]
-        assert bag(fine.rows("Sums")) == bag(fine.rows("Complete")) == bag(fine.rows("Both")) == folded(fine.rows("Later"))
+        assert (
+            bag(fine.rows("Sums")) == bag(fine.rows("Complete")) == bag(fine.rows("Both")) == folded(fine.rows("Later"))
+        )
         for view, table in LOGS.items():
             log = fine.rows(view)
             assert log == again.rows(view), view
@@ -166,7 +168,13 @@ def test_bounds_epochs_and_restarts_never_change_results(executor: Any, store: s
         once = fine.rows("Once")
         assert not any(r["undo"] for r in once)
         assert len({(r["wend"], r["item"]) for r in once}) == len(once)
-        for view, suffix in (("Log", GROUPS), ("Once", GROUPS), ("Once", EMITTED), ("Later", GROUPS), ("Later", EMITTED)):
+        for view, suffix in (
+            ("Log", GROUPS),
+            ("Once", GROUPS),
+            ("Once", EMITTED),
+            ("Later", GROUPS),
+            ("Later", EMITTED),
+        ):
             assert stored(fine, view + suffix) == 0 < stored(again, view + suffix), (view, suffix)
         assert stored(fine, "Rated" + GROUPS) == stored(again, "Rated" + GROUPS)  # an item's rate may still change
         for view, batch in fine.batches(("Complete", "Both", "Later", "Rated", "Changes", "Ordered")).items():

@@ -102,7 +102,10 @@ def test_late_rows_are_judged_by_the_clock_and_told_at_powers_of_ten() -> None:
 # -- what is refused --------------------------------------------------------------------------------------------------
 
 REFUSED = {
-    "nonmonotonic_rowtime_expr": ("SELECT STREAM CAST(unix_micros(rowtime) % 7 AS TIMESTAMP) AS rowtime FROM s", "B5019"),
+    "nonmonotonic_rowtime_expr": (
+        "SELECT STREAM CAST(unix_micros(rowtime) % 7 AS TIMESTAMP) AS rowtime FROM s",
+        "B5019",
+    ),
     "groupby_nonmonotonic_rejected": ("SELECT STREAM prodId, COUNT(*) AS n FROM Orders GROUP BY prodId", "B5011"),
     "tsort_requires_alias": ("SELECT STREAM v FROM s ORDER BY s.ts WITHIN INTERVAL '2' SECOND", "B5016"),
     "tsort_type": ("SELECT STREAM s.n AS ROWTIME FROM s ORDER BY s.n WITHIN INTERVAL '2' SECOND", "B5018"),
@@ -124,7 +127,10 @@ def test_what_no_stream_can_do_is_an_error(name: str) -> None:
 
 def test_sorted_streams_that_have_an_order_are_fine() -> None:
     assert compile_script(f"{TABLES}V := SELECT STREAM ROWTIME, ticker FROM trades ORDER BY ROWTIME, ticker;").ok
-    for text in ("ALTER STREAM s SET BOUND TIMESTAMP '2020-01-01 00:00:00'", "INSERT EXPEDITED INTO s VALUES (1, 2, 3)"):
+    for text in (
+        "ALTER STREAM s SET BOUND TIMESTAMP '2020-01-01 00:00:00'",
+        "INSERT EXPEDITED INTO s VALUES (1, 2, 3)",
+    ):
         assert not compile_script(TABLES + text).ok  # a script neither writes bounds nor reads them (api_sql_cannot)
 
 
@@ -156,7 +162,11 @@ def test_windows_count_both_ends_and_readers_see_rows_and_bounds(executor: Any, 
         seen.append(reader(wb))
         wb.step()
         seen.append(reader(wb))
-        assert seen == [(True, at("13:00")), (False, at("14:00")), (False, at("14:00"))]  # a row, a bound, silence (api_reader)
+        assert seen == [
+            (True, at("13:00")),
+            (False, at("14:00")),
+            (False, at("14:00")),
+        ]  # a row, a bound, silence (api_reader)
     finally:
         wb.close()
 

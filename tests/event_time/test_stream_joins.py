@@ -54,7 +54,8 @@ def test_streams_meet_within_their_windows(executor: Any, store: str, together: 
         for name, case in cases.items():
             times = [i for i, v in enumerate(case["expected"][0]) if isinstance(v, str)] + [2, 3]
             expected = [
-                [at(v) if isinstance(v, str) and i in times else v for i, v in enumerate(row)] for row in case["expected"]
+                [at(v) if isinstance(v, str) and i in times else v for i, v in enumerate(row)]
+                for row in case["expected"]
             ]
             found = shown(wb.rows(VIEWS[name]))
             assert sorted(found, key=repr) == sorted(expected, key=repr), name
@@ -139,7 +140,9 @@ def test_bounds_and_epochs_never_change_what_meets(executor: Any, seed: int) -> 
     random = Random(seed)
     times = sorted(random.randint(0, 400) for _ in range(24))
     made = [(t, random.choice(("_o", "_s")), random.randint(1, 4)) for t in times]
-    script = SCRIPT if seed > 1 else INPUTS + f"V0 := SELECT STREAM ROWTIME, {QUERIES['full']} ON o.orderid = s.orderid;"
+    script = (
+        SCRIPT if seed > 1 else INPUTS + f"V0 := SELECT STREAM ROWTIME, {QUERIES['full']} ON o.orderid = s.orderid;"
+    )
     benches = [Workbench(script, spark=executor) for _ in range(2)]
     try:
         for wb, every, bounds in zip(benches, (4, 24), (True, False), strict=True):

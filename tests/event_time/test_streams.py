@@ -109,7 +109,9 @@ def test_a_group_comes_out_when_a_row_or_bound_reaches_its_end(executor: Any, st
     wb = Workbench(GROUPS, store, spark=executor)
     try:
         wb.insert("s", [{"a": 1, "rowtime": at("9:59:30")}])
-        wb.insert("w", [{"city": c, "temp": n, "rowtime": at(t)} for t, c, n in weather("weather_groupby_day")["input"]])
+        wb.insert(
+            "w", [{"city": c, "temp": n, "rowtime": at(t)} for t, c, n in weather("weather_groupby_day")["input"]]
+        )
         wb.step()
         assert wb.rows("Minutes") == []
         days = [[at(d + " 00:00"), lo, hi] for d, lo, hi in weather("weather_groupby_day_bound")["expected"]]
@@ -155,14 +157,17 @@ def test_a_window_over_rowtime_is_closed_at_both_ends_and_comes_out_at_once(exec
                 wb.insert("Trades", [{"ticker": first, "amount": int(rest[0]), "rowtime": at(rest[1])}])
             if n == 0:
                 wb.insert(
-                    "w", [{"city": c, "temp": d, "rowtime": at(t)} for t, c, d in weather("weather_groupby_day")["input"]]
+                    "w",
+                    [{"city": c, "temp": d, "rowtime": at(t)} for t, c, d in weather("weather_groupby_day")["input"]],
                 )
             wb.step()
         expected = [t.split() for t in windows["window_sum_with_bounds"]["expected"] if not t.startswith("bound")]
         rows = [[r["ticker"], str(r["amount"]), str(r["total"])] for r in wb.rows("Hours")]
         assert rows == [e[:3] for e in expected]
         days = [[at(t), c, *v] for t, c, *v in windows["weather_over_day_city"]["expected"]]
-        assert sorted([t, c, lo, hi, int(m)] for t, c, _, lo, hi, m in (r.values() for r in wb.rows("Days"))) == sorted(days)
+        assert sorted([t, c, lo, hi, int(m)] for t, c, _, lo, hi, m in (r.values() for r in wb.rows("Days"))) == sorted(
+            days
+        )
         for view, batch in wb.batches(("Hours", "Counts", "Days")).items():
             assert batch == wb.rows(view)
         before = wb.rows("Counts")
@@ -174,7 +179,11 @@ def test_a_window_over_rowtime_is_closed_at_both_ends_and_comes_out_at_once(exec
         wb.step()
         wb.close("Trades", producer="slow")
         wb.step()
-        assert wb.rows("Counts")[len(before) :] == [{"ticker": "a", "n": 2}, {"ticker": "c", "n": 2}, {"ticker": "b", "n": 3}]
+        assert wb.rows("Counts")[len(before) :] == [
+            {"ticker": "a", "n": 2},
+            {"ticker": "c", "n": 2},
+            {"ticker": "b", "n": 3},
+        ]
         assert wb.batch("Counts") == wb.rows("Counts")
     finally:
         wb.close()

@@ -65,7 +65,8 @@ def minutes(rows: list[dict[str, Any]]) -> list[list[Any]]:
     """Rows with their times as minutes after the start, without what a changelog adds."""
     kept = [{k: v for k, v in r.items() if k not in ("undo", "ptime", "ver")} for r in rows]
     return sorted(
-        ([(v - START) // timedelta(minutes=1) if hasattr(v, "tzinfo") else v for v in r.values()] for r in kept), key=repr
+        ([(v - START) // timedelta(minutes=1) if hasattr(v, "tzinfo") else v for v in r.values()] for r in kept),
+        key=repr,
     )
 
 
@@ -109,7 +110,12 @@ def test_both_vocabularies_mean_the_same(paper: str, flink: str, expected: tuple
     minute = 60_000_000
     kind, size, step, offset, keys = expected
     for found, names in ((one, ("wstart", "wend")), (other, ("window_start", "window_end"))):
-        assert (found.kind, found.size, found.step, found.offset) == (kind, size * minute, step * minute, offset * minute)
+        assert (found.kind, found.size, found.step, found.offset) == (
+            kind,
+            size * minute,
+            step * minute,
+            offset * minute,
+        )
         assert tuple(p.rpartition(".")[2] for p in found.partition) == keys
         assert tuple(n.rpartition(".")[2] for n in (found.start, found.end)) == names
 
@@ -129,7 +135,9 @@ def test_a_call_without_alias_goes_by_its_tables_name_too() -> None:
     assert {d.code for d in compiled.diagnostics} == {"B5034"}
     plans = {n: v.plan for n, v in compiled.catalog.views.items()}
     assert plans["named"].schema.visible == plans["plain"].schema.visible
-    assert [c.name for c in plans["joined"].schema.visible] == ["n", "m", "window_end"], "a table's own name goes before"
+    assert [c.name for c in plans["joined"].schema.visible] == ["n", "m", "window_end"], (
+        "a table's own name goes before"
+    )
     assert [c.name for c in plans["stars"].schema.visible] == ["window_start", "window_end", "n", "item", "bidtime"]
     for text, name in ((f"_Bid.n FROM {hop} JOIN {tumble} ON true", "_Bid"), (f"_Bid.n FROM {hop} h", "_Bid")):
         (found,) = compile_script(f"{INPUT} V := SELECT {text};").diagnostics

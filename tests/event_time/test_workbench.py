@@ -48,7 +48,9 @@ def test_late_rows_raise_at_once_and_the_others_are_taken(wb: Workbench) -> None
     assert "8:05" in diagnostic.message
     wb.step()
     assert wb.rows("Total") == [{"n": 2, "price": 5}]
-    assert wb.rows("Missed") == [{"item": "late", "reason": "rejected: bidtime is below the bound", "bound": at("8:05")}]
+    assert wb.rows("Missed") == [
+        {"item": "late", "reason": "rejected: bidtime is below the bound", "bound": at("8:05")}
+    ]
     (row,) = wb.rows("LATE(Bid)")
     assert row["price"] == 2
     assert wb.batch("Missed") == wb.rows("Missed")
@@ -105,9 +107,15 @@ def test_a_row_without_rowtime_has_the_clock_at_its_arrival(wb: Workbench) -> No
 
 @pytest.mark.spark
 def test_what_has_no_event_time_takes_no_bounds(spark: Any) -> None:
-    wb = Workbench("CREATE TABLE T (a INT, PRIMARY KEY (a)); CREATE STREAM S (t TIMESTAMP, WATERMARK FOR t);", spark=spark)
+    wb = Workbench(
+        "CREATE TABLE T (a INT, PRIMARY KEY (a)); CREATE STREAM S (t TIMESTAMP, WATERMARK FOR t);", spark=spark
+    )
     try:
-        for call in (lambda: wb.bound("T", 0), lambda: wb.open("T", "p"), lambda: wb.insert("T", [{"a": 1}], producer="p")):
+        for call in (
+            lambda: wb.bound("T", 0),
+            lambda: wb.open("T", "p"),
+            lambda: wb.insert("T", [{"a": 1}], producer="p"),
+        ):
             with pytest.raises(BelvedereError, match="B5021"):
                 call()
         with pytest.raises(BelvedereError, match="B5022"):

@@ -14,9 +14,11 @@ WEEK = {"since": date(2013, 2, 7), "until": date(2013, 2, 10)}
 
 
 def read_files(folder: Path, form: str) -> dict[str, str]:
-    reader = {"json": "read_json_auto('{}')", "csv": "read_csv_auto('{}', nullstr='', strict_mode=false)", "parquet": "'{}'"}[
-        form
-    ]
+    reader = {
+        "json": "read_json_auto('{}')",
+        "csv": "read_csv_auto('{}', nullstr='', strict_mode=false)",
+        "parquet": "'{}'",
+    }[form]
     ending = "jsonl" if form == "json" else form
     return {
         table: f"SELECT * FROM {reader.format(folder / table / ('*.' + ending))}"

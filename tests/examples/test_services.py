@@ -133,7 +133,9 @@ def test_logistics(folder: Path, seed: int, epochs: int) -> None:
             wb.restart()
     check_queries(wb, "logistics", database)
     assert sorted(e["shipment_id"] for e in wb.rows("Delayed")) == sorted(reported)
-    assert [r["promised_at"] for r in wb.rows("LateShipments")] == sorted(r["promised_at"] for r in wb.rows("LateShipments"))
+    assert [r["promised_at"] for r in wb.rows("LateShipments")] == sorted(
+        r["promised_at"] for r in wb.rows("LateShipments")
+    )
     wb.close()
 
 

@@ -70,7 +70,10 @@ def test_sensors_on_machines(folder: Path) -> None:
         readings += rows
         placements += arriving
         check_views(wb, "iot", iot_database(readings, placements, moment))
-    for later in (timedelta(minutes=50), timedelta(hours=30)):  # nothing arrives, but rows of the last hour and day leave
+    for later in (
+        timedelta(minutes=50),
+        timedelta(hours=30),
+    ):  # nothing arrives, but rows of the last hour and day leave
         wb.clock(moment + later)
         wb.step()
         check_views(wb, "iot", iot_database(readings, placements, moment + later))
@@ -81,12 +84,16 @@ def test_sensors_on_machines(folder: Path) -> None:
 def iot_database(
     readings: list[dict[str, Any]], placements: list[dict[str, Any]], clock: datetime
 ) -> duckdb.DuckDBPyConnection:
-    rows = pa.Table.from_pylist(readings, pa.schema({"sensorid": pa.int32(), "time": pa.string(), "temperature": pa.float64()}))
+    rows = pa.Table.from_pylist(
+        readings, pa.schema({"sensorid": pa.int32(), "time": pa.string(), "temperature": pa.float64()})
+    )
     placed = pa.Table.from_pylist([{**p, "_arrival": n} for n, p in enumerate(placements)])
     database = duckdb_over({}, clock)
     database.register("_readings", rows)
     database.register("_placements", placed)
-    database.execute("CREATE TABLE SensorReading AS SELECT sensorid, time::TIMESTAMPTZ AS time, temperature FROM _readings")
+    database.execute(
+        "CREATE TABLE SensorReading AS SELECT sensorid, time::TIMESTAMPTZ AS time, temperature FROM _readings"
+    )
     database.execute("CREATE TABLE Sensors AS SELECT * FROM _placements")
     return database
 
@@ -114,7 +121,9 @@ def test_flights_of_three_days(folder: Path) -> None:
         wb.step()
         database = duckdb_over({})
         for name, table in tables.items():
-            database.register(name, flights.between(table, None, day + timedelta(days=1)) if name in flights.DATED else table)
+            database.register(
+                name, flights.between(table, None, day + timedelta(days=1)) if name in flights.DATED else table
+            )
         check_views(wb, "flights", database)
     wb.close()
 
@@ -128,7 +137,9 @@ def test_the_whole_monitoring_story(folder: Path) -> None:
     wb = open_example("monitoring", folder)
     lines = {
         name: [
-            json.loads(line) for path in sorted(folder.glob(f"data/*/{name}/*.jsonl")) for line in path.read_text().splitlines()
+            json.loads(line)
+            for path in sorted(folder.glob(f"data/*/{name}/*.jsonl"))
+            for line in path.read_text().splitlines()
         ]
         for name in ("SensorReading", "Sensors", "MonitorGroup")
     }
@@ -170,7 +181,11 @@ def test_the_papers_request_for_a_monitoring_group(folder: Path) -> None:
     end = datetime(2024, 5, 1, 12, 0, tzinfo=UTC)
     monitoring.write(folder / "data", end)
     wb = open_example("monitoring", folder)
-    for name, table in (("SensorReading", "SensorReading"), ("Sensors", "Sensors"), ("MonitorGroup", "MonitoringGroup")):
+    for name, table in (
+        ("SensorReading", "SensorReading"),
+        ("Sensors", "Sensors"),
+        ("MonitorGroup", "MonitoringGroup"),
+    ):
         for path in sorted(folder.glob(f"data/*/{name}/*.jsonl")):
             wb.insert(table, [json.loads(line) for line in path.read_text().splitlines()])
     wb.clock(end)
@@ -211,7 +226,9 @@ def test_trades_and_quotes_in_windows(folder: Path) -> None:
         wb.step()
         trades += arriving
         quotes += quoted
-        marks += (marked(trade, last.get(trade["sym"])) for trade in arriving)  # an epoch's trades come before its quotes
+        marks += (
+            marked(trade, last.get(trade["sym"])) for trade in arriving
+        )  # an epoch's trades come before its quotes
         last |= {quote["sym"]: quote for quote in quoted}
         check_views(wb, "spl", spl_database(trades, quotes))
         assert differences(wb.rows("Rises"), rises(trades)) == []

@@ -129,7 +129,9 @@ class Broker:
     # -- what a client asks -------------------------------------------------------------------------------------------
 
     def topics(self, requested: str) -> list[Topic]:
-        return [Topic(n, self.ids[n], tuple(range(len(p)))) for n, p in sorted(self.logs.items()) if n not in self.hidden]
+        return [
+            Topic(n, self.ids[n], tuple(range(len(p)))) for n, p in sorted(self.logs.items()) if n not in self.hidden
+        ]
 
     def ends(self, places: Iterable[Place]) -> dict[Place, int]:
         return {(t, p): self.logs[t][p].stable for t, p in places}
@@ -145,7 +147,9 @@ class Broker:
             log = self.logs[range_.topic][range_.partition]
             if range_.start < log.first:
                 raise lost_offsets(range_.label, "they are gone")
-            found = [r for n, r in sorted(log.records.items()) if range_.start <= n < range_.end and r.state == "committed"]
+            found = [
+                r for n, r in sorted(log.records.items()) if range_.start <= n < range_.end and r.state == "committed"
+            ]
             if found:
                 yield range_, found
 

@@ -123,7 +123,10 @@ class Database:
             self.end_open("ROLLBACK")
             known, text = self.kept["dump"]
             self.do(
-                "DROP SCHEMA public CASCADE", "DROP SCHEMA attic CASCADE", "DROP PUBLICATION belvedere", "CREATE SCHEMA public"
+                "DROP SCHEMA public CASCADE",
+                "DROP SCHEMA attic CASCADE",
+                "DROP PUBLICATION belvedere",
+                "CREATE SCHEMA public",
             )
             self.server.restore(text)
             self._known(known)

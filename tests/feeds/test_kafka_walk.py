@@ -139,9 +139,14 @@ class World:
         reported = {n.split('"')[1] for n in self.mirror.notices if "is compacted" in n}
         for topic in self.broker.topics(""):
             for number, log in enumerate(self.broker.logs[topic.name]):
-                found, there = self.mirror.read[topic.id, number], {n: r for n, r in log.records.items() if n < log.stable}
+                found, there = (
+                    self.mirror.read[topic.id, number],
+                    {n: r for n, r in log.records.items() if n < log.stable},
+                )
                 assert found == sorted(set(found)), "once, in order"
-                assert {n for n, r in there.items() if r.state == "committed" and r.value_ is not None} <= set(found), "all"
+                assert {n for n, r in there.items() if r.state == "committed" and r.value_ is not None} <= set(found), (
+                    "all"
+                )
                 assert not {n for n, r in there.items() if r.state in ("aborted", "marker")} & set(found), (
                     "nothing that was aborted"
                 )

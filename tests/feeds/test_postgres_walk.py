@@ -60,7 +60,8 @@ class Walk(RuleBasedStateMachine):
     @rule(id_=NUMBERS, day=DAYS)
     def write_to_a_partition_itself(self, id_: int, day: int) -> None:
         self.do(
-            f"INSERT INTO parted_{day} (id, day, a) VALUES ({id_}, {day}, 9)", f"DELETE FROM parted_{day} WHERE id = {id_ + 1}"
+            f"INSERT INTO parted_{day} (id, day, a) VALUES ({id_}, {day}, 9)",
+            f"DELETE FROM parted_{day} WHERE id = {id_ + 1}",
         )
 
     @rule(id_=NUMBERS, to=NUMBERS)
@@ -75,7 +76,8 @@ class Walk(RuleBasedStateMachine):
     def update(self, id_: int) -> None:
         a = self.name("a")
         self.do(
-            f"UPDATE plain SET {a} = {a} % 100 + 1 WHERE id >= {id_}", f"UPDATE parted SET a = a % 100 + 1 WHERE id >= {id_}"
+            f"UPDATE plain SET {a} = {a} % 100 + 1 WHERE id >= {id_}",
+            f"UPDATE parted SET a = a % 100 + 1 WHERE id >= {id_}",
         )
 
     @rule(table=TABLES, id_=NUMBERS)
@@ -157,7 +159,11 @@ class Walk(RuleBasedStateMachine):
     @rule(id_=NUMBERS)
     def swap_names_for_a_while(self, id_: int) -> None:
         a = self.name("a")
-        swap = (f"ALTER TABLE plain RENAME {a} TO t", f"ALTER TABLE plain RENAME n TO {a}", "ALTER TABLE plain RENAME t TO n")
+        swap = (
+            f"ALTER TABLE plain RENAME {a} TO t",
+            f"ALTER TABLE plain RENAME n TO {a}",
+            "ALTER TABLE plain RENAME t TO n",
+        )
         self.do(in_one(swap), f"UPDATE plain SET {a} = {id_} + 400, n = 5 WHERE id = {id_}", in_one(swap))
 
     @precondition(lambda self: self.db.mirror.epochs)
@@ -234,7 +240,9 @@ class Walk(RuleBasedStateMachine):
 
     @rule(
         day=DAYS,
-        what=st.sampled_from(["TRUNCATE parted_{}", "DROP TABLE parted_{}", "ALTER TABLE parted DETACH PARTITION parted_{}"]),
+        what=st.sampled_from(
+            ["TRUNCATE parted_{}", "DROP TABLE parted_{}", "ALTER TABLE parted DETACH PARTITION parted_{}"]
+        ),
     )
     def take_a_partition_away(self, day: int, what: str) -> None:
         self.do(what.format(day))

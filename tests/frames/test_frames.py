@@ -102,7 +102,13 @@ def arrow_frame() -> pa.Table:
 def dicts() -> list[dict[str, Any]]:
     full = {**FULL, "counts": {"k": 1, "l": 2}, "since": "P1Y2M", "at": pd.Timestamp(BERLIN), "small": np.int32(7)}
     del full["kind"]
-    missing = {"id": np.int64(2), "at": pd.NaT, "name": pd.NA, "span": np.timedelta64("NaT"), "day": np.datetime64("NaT")}
+    missing = {
+        "id": np.int64(2),
+        "at": pd.NaT,
+        "name": pd.NA,
+        "span": np.timedelta64("NaT"),
+        "day": np.datetime64("NaT"),
+    }
     return [{**full, "tags": np.array(["a", "é", None], dtype=object), "good": np.bool_(True)}, missing]
 
 
@@ -243,7 +249,10 @@ def test_a_frame_for_spark_has_types_of_sql() -> None:
     )
     table = frame_table(frame, '"bids"')
     assert table.schema.types == [pa.int64(), pa.string(), pa.timestamp("us", tz="UTC")]
-    for wrong, said in ((pd.DataFrame({"x": [1, "a"]}), 'column "x"'), (pa.table({"x": pa.array([1], pa.time32("s"))}), "x")):
+    for wrong, said in (
+        (pd.DataFrame({"x": [1, "a"]}), 'column "x"'),
+        (pa.table({"x": pa.array([1], pa.time32("s"))}), "x"),
+    ):
         with pytest.raises(BelvedereError) as error:
             frame_table(wrong, '"bids"')
         assert error.value.diagnostics[0].code == "B6015"

@@ -37,7 +37,9 @@ def wb(spark: Any, module_store: str) -> Any:
     assert made.rows("Best").to_pandas().columns.tolist() == ["item", "top", "bids", "later"]
     times = pd.to_datetime(["2024-03-01 10:00", "2024-03-01 11:00", "2024-03-01 11:30"])
     made.insert("Bid", pd.DataFrame({"at": times, "price": [1.5, np.nan, 2], "<i>item": ["é", None, "é"]}))
-    made.insert("Bid", pl.DataFrame({"at": [datetime(2024, 3, 1, 9, 30)], "price": [Decimal("7.25")], "<i>item": ["b"]}))
+    made.insert(
+        "Bid", pl.DataFrame({"at": [datetime(2024, 3, 1, 9, 30)], "price": [Decimal("7.25")], "<i>item": ["b"]})
+    )
     made.insert("Item", pa.table({"name": ["é", "b"], "seller": ["s", None]}))
     made.insert("Item", [{"name": np.str_("gone"), "seller": pd.NA}])
     made.delete("Item", pd.DataFrame({"name": ["gone"], "other": [1]}))
@@ -70,13 +72,20 @@ def test_rows_and_changes_go_out_as_frames(wb: Workbench) -> None:
 
 
 def test_a_query_reads_what_is_served(wb: Workbench) -> None:
-    rows = wb.query("SELECT b.item, i.seller, now() AS t FROM Best b JOIN Item i ON i.name = b.item ORDER BY b.item DESC")
+    rows = wb.query(
+        "SELECT b.item, i.seller, now() AS t FROM Best b JOIN Item i ON i.name = b.item ORDER BY b.item DESC"
+    )
     noon = datetime(2024, 3, 1, 12, tzinfo=UTC)
     assert rows == [{"item": "é", "seller": "s", "t": noon}, {"item": "b", "seller": None, "t": noon}]
     assert rows.to_pandas()["item"].tolist() == ["é", "b"]
     assert [r["price"] for r in wb.query("SELECT * FROM Latest LIMIT 1")] == [Decimal("2.00")]
     assert wb.query("SELECT 1 AS a WHERE FALSE").to_arrow().num_rows == 0
-    for wrong, code in (("SELECT nam FROM Item", "B2002"), ("SELECT name FROM Itm", "B2001"), ("", "B9120"), (None, "B6017")):
+    for wrong, code in (
+        ("SELECT nam FROM Item", "B2002"),
+        ("SELECT name FROM Itm", "B2001"),
+        ("", "B9120"),
+        (None, "B6017"),
+    ):
         with pytest.raises(BelvedereError) as error:
             wb.query(wrong)  # type: ignore[arg-type]
         assert error.value.diagnostics[0].code.startswith(code)
@@ -84,7 +93,16 @@ def test_a_query_reads_what_is_served(wb: Workbench) -> None:
 
 def test_the_page_of_a_workbench(wb: Workbench) -> None:
     html = wb._repr_html_()
-    for part in ("epoch 1;", "clock 2024-03-01T12:00:00Z", "&lt;i&gt;item", "stream", "table", "ingest", "whole", "Latest"):
+    for part in (
+        "epoch 1;",
+        "clock 2024-03-01T12:00:00Z",
+        "&lt;i&gt;item",
+        "stream",
+        "table",
+        "ingest",
+        "whole",
+        "Latest",
+    ):
         assert part in html
     assert [int(n) for n in re.findall(r'right">(\d+)</td>', html)] == [4, 2, 4, 3], "rows of Bid, Item, Latest, Best"
     assert "<i>" not in html
@@ -117,7 +135,10 @@ def test_sql_takes_frames_of_any_kind(spark: Any) -> None:
     rows = belvedere.sql(spark, text, l=left, r=right, a=pa.table({"x": [True]})).collect()
     assert [tuple(row) for row in rows] == [("b", None, None, True), ("é", 1709251200, [1, 2], True)]
     windows = "FROM r AS x WINDOW BY w ORDER BY x.n TYPE TUMBLING START AS s END WHEN TRUE SELECT s.k AS k"
-    assert belvedere.sql(spark, windows, r=pd.DataFrame({"k": ["b", "a"], "n": [2, 1]})).toPandas()["k"].tolist() == ["a", "b"]
+    assert belvedere.sql(spark, windows, r=pd.DataFrame({"k": ["b", "a"], "n": [2, 1]})).toPandas()["k"].tolist() == [
+        "a",
+        "b",
+    ]
     with pytest.raises(BelvedereError) as error:
         belvedere.sql(spark, "SELECT * FROM l", l=[{"a": 1}])
     assert '"l" needs a frame, not list' in error.value.diagnostics[0].message

@@ -33,9 +33,12 @@ REFUSED = {
     **dict.fromkeys(("max_by", "min_by"), "a third argument is not maintained"),
     **dict.fromkeys(("avg", "mean", "sum", "try_avg", "try_sum"), "a time is no number"),
     **dict.fromkeys(("trunc", "date_trunc"), "the unit is a constant, or bounds could not follow it"),
-    **dict.fromkeys(("convert_timezone", "from_utc_timestamp", "to_utc_timestamp"), "of a TIMESTAMP and a zone that there is"),
     **dict.fromkeys(
-        ("transform_values", "transform_keys", "zip_with", "map_zip_with", "exists", "forall"), "a lambda is written as one"
+        ("convert_timezone", "from_utc_timestamp", "to_utc_timestamp"), "of a TIMESTAMP and a zone that there is"
+    ),
+    **dict.fromkeys(
+        ("transform_values", "transform_keys", "zip_with", "map_zip_with", "exists", "forall"),
+        "a lambda is written as one",
     ),
     **dict.fromkeys(("concat", "map_concat"), "without arguments there is nothing to join"),
     "instr": "the fourth argument is not printed for Spark",
@@ -65,9 +68,13 @@ def test_types_are_those_of_spark(spark: Any, part: slice) -> None:
     calls = [call for name in NAMES for call in calls_of(name)][part]
     ours = {call: type_ for call, type_ in our_types(calls).items() if type_ is not None or _name(call) not in REFUSED}
     theirs = spark_types(spark, ours)
-    other = {c: (_plain(ours[c]), _plain(t)) for c, t in theirs.items() if t is not None and _plain(t) != _plain(ours[c])}
+    other = {
+        c: (_plain(ours[c]), _plain(t)) for c, t in theirs.items() if t is not None and _plain(t) != _plain(ours[c])
+    }
     assert {c: types for c, types in other.items() if _name(c) not in OTHERWISE or types[0] is None} == {}
-    assert {c for c, t in theirs.items() if t is None and ours[c] is not None and _name(c) not in LEFT_TO_SPARK} == set()
+    assert {
+        c for c, t in theirs.items() if t is None and ours[c] is not None and _name(c) not in LEFT_TO_SPARK
+    } == set()
 
 
 def test_every_function_of_the_table_is_known_by_its_name() -> None:

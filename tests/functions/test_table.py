@@ -26,7 +26,18 @@ from belvedere.store.read.typed_sql import NameBindings
 from belvedere.values.instants import microseconds
 from tests.window_by.interpreter.functions import PLAIN, TOLERANT
 
-TYPES = (t.INT32, t.INT64, t.DOUBLE, pa.decimal128(10, 2), t.STRING, t.BOOLEAN, t.DATE, TIMESTAMP, pa.list_(t.INT32), t.NULL)
+TYPES = (
+    t.INT32,
+    t.INT64,
+    t.DOUBLE,
+    pa.decimal128(10, 2),
+    t.STRING,
+    t.BOOLEAN,
+    t.DATE,
+    TIMESTAMP,
+    pa.list_(t.INT32),
+    t.NULL,
+)
 
 
 @pytest.mark.parametrize("row", FUNCTIONS, ids=lambda row: row.key)
@@ -64,7 +75,9 @@ def test_what_a_cast_says_the_type_of_gives_a_value_for_a_row(spark: Any) -> Non
         spark._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier,
     )
     groups = {name: catalog.lookupFunctionInfo(identifier(name)).getGroup() for name in CAST_NEEDED}
-    assert {n: g for n, g in groups.items() if g in ("agg_funcs", "generator_funcs", "window_funcs", "table_funcs")} == {}
+    assert {
+        n: g for n, g in groups.items() if g in ("agg_funcs", "generator_funcs", "window_funcs", "table_funcs")
+    } == {}
 
 
 def test_a_call_finds_its_row() -> None:
@@ -72,7 +85,9 @@ def test_a_call_finds_its_row() -> None:
     missed = []
     for row in FUNCTIONS:
         for name, counts in row.calls.items():
-            shown = [f"{name}({', '.join(a[: max((counts or (1, 1))[0], 1)])})" for a in (list("abcdef"), ["'DAY'", "b"])]
+            shown = [
+                f"{name}({', '.join(a[: max((counts or (1, 1))[0], 1)])})" for a in (list("abcdef"), ["'DAY'", "b"])
+            ]
             found = set()
             for text in shown if row.key[0].isupper() else ():
                 with contextlib.suppress(ParseError):
@@ -156,7 +171,9 @@ def test_what_postgres_gives(postgres_url: str) -> None:
     names = {t.INT32: "integer", t.INT64: "bigint", t.STRING: "text", TIMESTAMP: "timestamptz", t.DATE: "date"}
     with dbapi.connect(postgres_url) as connection, connection.cursor() as cursor:
         for text, columns, value in CASES:
-            given = {n: "NULL" if v is None else "'1969-12-31'" if k == t.DATE else f"'{v}'" for n, (k, v) in columns.items()}
+            given = {
+                n: "NULL" if v is None else "'1969-12-31'" if k == t.DATE else f"'{v}'" for n, (k, v) in columns.items()
+            }
             rows = ", ".join(f"CAST({given[n]} AS {names[kind]}) AS {n}" for n, (kind, _) in columns.items())
             cursor.execute(f"SELECT {_printed('postgres', text, columns)} FROM (SELECT {rows}) AS r")
             assert cursor.fetchone()[0] == value, text

@@ -36,7 +36,19 @@ FITTING = {
     "q": "a",
     ".": "s",
 }
-OTHER = {"t": "id", "i": "ts", "x": "id", "k": "m", "a": "m", "n": "ts", "b": "id", "l": "s", "m": "s", "c": "s", "s": "id"}
+OTHER = {
+    "t": "id",
+    "i": "ts",
+    "x": "id",
+    "k": "m",
+    "a": "m",
+    "n": "ts",
+    "b": "id",
+    "l": "s",
+    "m": "s",
+    "c": "s",
+    "s": "id",
+}
 OTHER |= {"d": "ts", "w": "s", "v": "s", "j": "s", "z": "id", "q": "m"}
 """A column that fits a class of types, and one that does not."""
 
@@ -57,7 +69,9 @@ OTHER |= {"d": "ts", "w": "s", "v": "s", "j": "s", "z": "id", "q": "m"}
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(call: str, types: str) -> None:
-    (found,) = [d for d in compile_script(f"{TABLE}V := SELECT {call} AS x FROM T;").diagnostics if d.severity == "error"]
+    (found,) = [
+        d for d in compile_script(f"{TABLE}V := SELECT {call} AS x FROM T;").diagnostics if d.severity == "error"
+    ]
     assert (found.code, found.message.partition("(")[2]) == ("B3002", f"{types})")
     assert found.hint == "CAST the arguments"
 

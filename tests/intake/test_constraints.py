@@ -58,7 +58,9 @@ def test_rows_of_a_workbench(executor: Any) -> None:
         bench.delete("Orders", [{"id": 1}])
         bench.step()
         assert (
-            sorted(bench.rows("V"), key=lambda r: r["id"]) == sorted(bench.batch("V"), key=lambda r: r["id"]) == requested[1:]
+            sorted(bench.rows("V"), key=lambda r: r["id"])
+            == sorted(bench.batch("V"), key=lambda r: r["id"])
+            == requested[1:]
         )
 
 
@@ -114,7 +116,12 @@ def test_rows_of_a_push() -> None:
         ("DOUBLE", "x < 5.5", [5.25, None, float("-inf")], [5.5, float("inf"), float("nan")]),
         ("BOOLEAN", "x", [True, None], [False]),
         ("DATE", "x >= DATE '2024-01-01'", ["2024-01-01", None], ["2023-12-31"]),
-        ("TIMESTAMP", "x < TIMESTAMP '2024-01-01 00:00:00'", [datetime(2023, 1, 1, tzinfo=UTC)], ["2024-01-01T00:00:00Z"]),
+        (
+            "TIMESTAMP",
+            "x < TIMESTAMP '2024-01-01 00:00:00'",
+            [datetime(2023, 1, 1, tzinfo=UTC)],
+            ["2024-01-01T00:00:00Z"],
+        ),
         ("DECIMAL(38,2)", "x <> 0.10", ["99999999999999999999.00", "-1"], ["0.1"]),
         ("BIGINT", "x <> 9007199254740993", [9007199254740992], [9007199254740993]),
     ],
@@ -126,7 +133,10 @@ def test_conditions_are_those_of_spark(type_: str, condition: str, fits: list[An
     assert sorted(broken_checks(table, rows)) == list(range(len(fits), rows.num_rows))
     assert broken_checks(table, rows.slice(0, 0)) == {}
     assert (
-        broken_checks(table, pa.table({"x": pa.chunked_array([rows["x"].combine_chunks(), rows["x"].combine_chunks()])})) != {}
+        broken_checks(
+            table, pa.table({"x": pa.chunked_array([rows["x"].combine_chunks(), rows["x"].combine_chunks()])})
+        )
+        != {}
     )
 
 

@@ -115,7 +115,9 @@ def test_times_far_ahead_of_the_clock_move_no_bound(tmp_path: Path, caplog: pyte
     far, now = "9999-12-31T23:59:59.999999+00:00", DAY + timedelta(hours=12)
 
     def opened() -> IngestService:
-        return IngestService(CATALOG, tmp_path / "j", Clocks(), JournalPosition(), now=lambda: now, ahead=timedelta(days=1))
+        return IngestService(
+            CATALOG, tmp_path / "j", Clocks(), JournalPosition(), now=lambda: now, ahead=timedelta(days=1)
+        )
 
     ingest_service = opened()
     (first,) = ingest_service.take(
@@ -177,7 +179,9 @@ def test_rows_without_rowtime_stay_in_order_when_the_clock_goes_back(counter: Co
     assert counter.take(push("Orders", {"ticker": "c"}))[0].status == 200
 
 
-def test_a_key_counts_once_also_after_restarts_and_truncation(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_counts_once_also_after_restarts_and_truncation(
+    counter: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(journal_module, "SEGMENT_BYTES", 500)
     row = {"ticker": "once"}
     first, second = counter.take(push("Orders", row, key="k"), push("Orders", row, key="k"))
@@ -200,7 +204,9 @@ def test_a_key_counts_once_also_after_restarts_and_truncation(counter: Counter, 
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_answered_rows_are_there_once_after_any_crashes(counter: Counter, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_answered_rows_are_there_once_after_any_crashes(
+    counter: Counter, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     """Crashes between any two steps, also between the store's commit and the desk's, with full disks in between."""
     dice = random.Random(seed)
     monkeypatch.setattr(journal_module, "SEGMENT_BYTES", 3000)
@@ -215,7 +221,8 @@ def test_answered_rows_are_there_once_after_any_crashes(counter: Counter, monkey
         step = dice.random()
         if step < 0.6:
             requests = [
-                push("Orders", {"ticker": f"r{number}.{n}"}, producer=dice.choice("ab")) for n in range(dice.randint(1, 3))
+                push("Orders", {"ticker": f"r{number}.{n}"}, producer=dice.choice("ab"))
+                for n in range(dice.randint(1, 3))
             ]
             if dice.random() < 0.2:
                 monkeypatch.setattr(os, "write", full)
@@ -231,7 +238,9 @@ def test_answered_rows_are_there_once_after_any_crashes(counter: Counter, monkey
                 counter.crash()
             elif not heard:  # the store was away when it committed, and is back
                 offsets = {module.OFFSET: {"journal": counter.position.journal, "sequence": counter.position.sequence}}
-                counter.ingest_service.resume(EpochRow(1, counter.now, offsets=offsets, bounds=counter.clocks.as_document()))
+                counter.ingest_service.resume(
+                    EpochRow(1, counter.now, offsets=offsets, bounds=counter.clocks.as_document())
+                )
         else:
             counter.crash()
         counter.now += timedelta(seconds=1)
@@ -284,7 +293,8 @@ def test_a_key_whose_rows_were_not_written_is_not_known_after_a_restart(
 
 def test_upserts_and_deletes_come_in_order(counter: Counter) -> None:
     counter.take(
-        push("Items", {"item": "a", "name": "1"}, {"item": "a", "_delete": True}), push("Items", {"item": "a", "name": "2"})
+        push("Items", {"item": "a", "name": "1"}, {"item": "a", "_delete": True}),
+        push("Items", {"item": "a", "name": "2"}),
     )
     (rows,) = counter.ingest_service.waiting().arrivals(CATALOG).values()
     assert rows.select(["name", "_weight"]).to_pylist() == [

@@ -129,7 +129,9 @@ def test_zeros_in_the_middle_are_damage(tmp_path: Path) -> None:
     id_, path, ends = written(tmp_path / "j", 4)
     data = path.read_bytes()
     path.write_bytes(data[: ends[1]] + bytes(ends[2] - ends[1]) + data[ends[2] :])
-    with pytest.raises(BelvedereError, match=f"damaged at byte {ends[1]}; complete records follow from byte {ends[2]} on"):
+    with pytest.raises(
+        BelvedereError, match=f"damaged at byte {ends[1]}; complete records follow from byte {ends[2]} on"
+    ):
         Journal(path.parent, JournalPosition(id_))
 
 
@@ -308,7 +310,9 @@ def test_who_was_suspended_is_refused_and_its_records_are_none(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("records", [0, 2])
-def test_a_segment_that_is_begun_too_late_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int) -> None:
+def test_a_segment_that_is_begun_too_late_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int
+) -> None:
     """Each append begins a segment of its own: that of the suspended one has the number of that which counts."""
     monkeypatch.setattr(module, "SEGMENT_BYTES", 0)
     first = Journal(tmp_path / "j", JournalPosition("id"), owner="first")

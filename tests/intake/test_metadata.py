@@ -44,7 +44,9 @@ def test_a_caller_without_the_claim_is_refused(claims: dict[str, Any]) -> None:
 
 
 def test_deletions_are_of_the_callers_own_rows_and_name_identities() -> None:
-    found = read_rows(NOTES, [{"name": "n", "_delete": True}, {"owner": "bob", "name": "n", "_delete": True}], {"sub": "ann"})
+    found = read_rows(
+        NOTES, [{"name": "n", "_delete": True}, {"owner": "bob", "name": "n", "_delete": True}], {"sub": "ann"}
+    )
     assert found.rows.select(["owner", "name", "_weight"]).to_pylist() == [{"owner": "ann", "name": "n", "_weight": -1}]
     assert list(found.codes) == ["B6014"]
     found = read_rows(CARTS, [{"id": "x", "_delete": True}, {"item": "a"}, {"_delete": True}])

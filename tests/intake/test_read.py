@@ -54,7 +54,8 @@ def test_rows_that_do_not_fit_are_told_apart() -> None:
 
 def test_deletes_need_a_primary_key_and_nothing_but_it() -> None:
     found = read_rows(
-        table("Items"), [{"item": "a", "name": "A", "_delete": False}, {"ITEM": "b", "_delete": True}, {"_delete": True}]
+        table("Items"),
+        [{"item": "a", "name": "A", "_delete": False}, {"ITEM": "b", "_delete": True}, {"_delete": True}],
     )
     assert found.rows.select(["item", "name", "_weight"]).to_pylist() == [
         {"item": "a", "name": "A", "_weight": 1},

@@ -25,7 +25,9 @@ def test_who_asks_when_the_run_has_been_killed_is_told_to_come_again(loop: Any) 
         await asyncio.sleep(0.05)
         ours.close()
         assert client._streams is not None
-        client._streams[1].transport.abort()  # as the loop does where a write fails, before the end of the stream has been read
+        client._streams[
+            1
+        ].transport.abort()  # as the loop does where a write fails, before the end of the stream has been read
         answers = [await client.ask(request) for _ in range(2)]
         return [*answers, await first]
 

@@ -16,7 +16,12 @@ def messages(address: str, topic: str, partition: int = 0, isolation: str = "rea
     """All messages of a partition."""
     from confluent_kafka import Consumer, TopicPartition
 
-    given = {"group.id": "test", "enable.partition.eof": True, "isolation.level": isolation, "enable.auto.commit": False}
+    given = {
+        "group.id": "test",
+        "enable.partition.eof": True,
+        "isolation.level": isolation,
+        "enable.auto.commit": False,
+    }
     consumer = Consumer({"bootstrap.servers": address, "log_level": 0, "auto.offset.reset": "earliest", **given})
     consumer.assign([TopicPartition(topic, partition, 0)])
     try:
@@ -38,4 +43,6 @@ def key_and_value(message: Message) -> tuple[str | None, Any]:
 
 def committed(bus: Bus, topic: str, partition: int = 0) -> list[tuple[str | None, Any, int]]:
     """Keys, values, and numbers of events (0 for messages that are none)."""
-    return [(*key_and_value(m), int(dict(m.headers() or []).get("seq", 0))) for m in messages(bus.address, topic, partition)]
+    return [
+        (*key_and_value(m), int(dict(m.headers() or []).get("seq", 0))) for m in messages(bus.address, topic, partition)
+    ]

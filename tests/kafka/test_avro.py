@@ -121,7 +121,10 @@ def test_values_that_are_no_records() -> None:
     [
         ({}, "need a schema"),
         ({"schema": "{"}, "cannot be understood"),
-        ({"schema": '{"type": "record", "name": "R", "fields": [{"name": "f", "type": ["int", "string"]}]}'}, "several types"),
+        (
+            {"schema": '{"type": "record", "name": "R", "fields": [{"name": "f", "type": ["int", "string"]}]}'},
+            "several types",
+        ),
         ({"registry": "http://127.0.0.1:1"}, "does not return schema 7"),
     ],
 )
@@ -152,14 +155,18 @@ def test_a_topic_with_a_registry(bus: Bus, spark: Any, tmp_path: Path, registry:
     bus.send(topic, avro(ORDER, number=1), avro(ORDER | {"id": 2, "note": "n"}, wider, 2), b"\1", key="1")
     bus.send(topic, avro(ORDER | {"id": 3, "note": "x"}, wider, 2), key="3")
     bus.send(topic, None, key="3")
-    source = f'[sources.bus]\nconnector = "kafka"\nservers = "{bus.address}"\nformat = "avro"\nregistry = "{registry}"\n'
+    source = (
+        f'[sources.bus]\nconnector = "kafka"\nservers = "{bus.address}"\nformat = "avro"\nregistry = "{registry}"\n'
+    )
     table = f'[sources.bus.tables.Orders]\ntopic = "{topic}"\nprimary_key = ["id"]\n'
     script = "IMPORT bus.Orders;\nSeen := SELECT id, city, price, note, place.x AS x FROM Orders;"
     loop = Loop(spark, tmp_path, script, source + table)
     loop.once()
     rows = sorted((r["id"], r["city"], str(r["price"]), r["note"], r["x"]) for r in loop.rows("Seen"))
     assert rows == [(1, "Köln", "12.50", None, 0.5), (2, "Köln", "12.50", "n", 0.5)]
-    assert [(r["line"], r["reason"]) for r in loop.rows("_belvedere_rejected")] == [(2, "does not begin with a schema id")]
+    assert [(r["line"], r["reason"]) for r in loop.rows("_belvedere_rejected")] == [
+        (2, "does not begin with a schema id")
+    ]
 
 
 @pytest.mark.spark

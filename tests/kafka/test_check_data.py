@@ -89,7 +89,11 @@ def test_avro_of_a_file_and_texts(bus: Bus, tmp_path: Path, spark: Any) -> None:
     assert reported(orders, "unnamed") == [("the data has 1 column that the table does not declare: note", None)]
     text = bus.topic()
     bus.send(text, b"caf\xc3\xa9", b"\xff")
-    project(tmp_path, source(bus, f'[sources.bus.tables.Lines]\ntopic = "{text}"\n', 'format = "text"\n'), "IMPORT bus.Lines;")
+    project(
+        tmp_path,
+        source(bus, f'[sources.bus.tables.Lines]\ntopic = "{text}"\n', 'format = "text"\n'),
+        "IMPORT bus.Lines;",
+    )
     lines = looked_at(tmp_path)["Lines"]
     assert (lines["rows"], lines["fit"]) == (2, 1)
 
@@ -131,9 +135,7 @@ def test_protobuf(bus: Bus, tmp_path: Path, spark: Any, descriptors: Path) -> No
     first, second = (message(kinds, {"id": n, "city": "Köln"}) for n in (1, 2**40))
     bus.send(name, first, second, b"\xff")
     columns = 'columns = { id = "INT", city = "STRING", nr = "INT" }\n'
-    table = (
-        f'[sources.bus.tables.Orders]\ntopic = "{name}"\n{columns}schema = "{descriptors}/order.desc"\nmessage = "shop.Order"\n'
-    )
+    table = f'[sources.bus.tables.Orders]\ntopic = "{name}"\n{columns}schema = "{descriptors}/order.desc"\nmessage = "shop.Order"\n'
     project(tmp_path, source(bus, table, 'format = "protobuf"\n'), "IMPORT bus.Orders;")
     orders = looked_at(tmp_path)["Orders"]
     assert (orders["rows"], orders["fit"]) == (3, 1)

@@ -99,7 +99,23 @@ def test_times_of_decoders() -> None:
 KEYS: list[tuple[pa.DataType, list[Any]]] = [
     (
         pa.string(),
-        ["null", None, "", "1", "true", "NaN", '"x"', '{"id":"x"}', ' {"id":null}', "{", "[1]", "ö", "\\xff", "1.0", "x\ny"],
+        [
+            "null",
+            None,
+            "",
+            "1",
+            "true",
+            "NaN",
+            '"x"',
+            '{"id":"x"}',
+            ' {"id":null}',
+            "{",
+            "[1]",
+            "ö",
+            "\\xff",
+            "1.0",
+            "x\ny",
+        ],
     ),
     (pa.float64(), [None, 0.1, 1e300, float("nan"), float("inf"), float("-inf"), 5.0, 123456789012345680.0]),
     (pa.decimal128(38, 2), [None, Decimal("123456789012345678901234567890.91"), Decimal("0.10"), Decimal("-5.00")]),
@@ -126,7 +142,11 @@ def test_keys_are_one_to_one(type_: pa.DataType, values: list[Any], more: bool) 
         found = json.loads(deletion, parse_float=Decimal)["id"]
         expected = sink._in_key(value)
         assert (Decimal(found) if isinstance(value, Decimal) else found) == (
-            value if isinstance(value, Decimal) else expected if not isinstance(expected, float) else Decimal(repr(expected))
+            value
+            if isinstance(value, Decimal)
+            else expected
+            if not isinstance(expected, float)
+            else Decimal(repr(expected))
         )
 
 
@@ -171,7 +191,9 @@ def test_a_schema_that_the_registry_has_not_is_the_message_s_fault(monkeypatch: 
         assert [r.partition(":")[0] for r in refused.values()] == [f"names schema {n}" for n in (2, 3, 9)]
         answers["/base/schemas/ids/9"] = {"schema": json.dumps(schema)}
         monkeypatch.setattr(registry, "ASK_AGAIN", 0.0)
-        assert taken(shape, Message(None, framed(9, {"id": 2}, schema))) == ([{"id": 2}], {}), "somebody has registered it"
+        assert taken(shape, Message(None, framed(9, {"id": 2}, schema))) == ([{"id": 2}], {}), (
+            "somebody has registered it"
+        )
     with pytest.raises(AwayError, match="B6205"):
         taken(shape, Message(None, framed(4, {"id": 1}, schema)))
 
@@ -181,7 +203,10 @@ def test_the_reader_s_schema_counts() -> None:
     own = {
         "type": "record",
         "name": "O",
-        "fields": [{"name": "number", "type": "long", "aliases": ["id"]}, {"name": "city", "type": "string", "default": "Ulm"}],
+        "fields": [
+            {"name": "number", "type": "long", "aliases": ["id"]},
+            {"name": "city", "type": "string", "default": "Ulm"},
+        ],
     }
     with serving({"/base/schemas/ids/1": {"schema": json.dumps(written)}}) as address:
         options = {"registry": address, "schema": json.dumps(own)}
@@ -249,7 +274,9 @@ def test_a_topic_that_is_not_listed_keeps_its_place(tmp_path: Path, monkeypatch:
 
 def outgoings(count: int) -> list[Outgoing]:
     names = {f"V{n}": "All" for n in range(count)}
-    return [Outgoing(Sink("out", "kafka", options={"servers": "x:1", "names": names}), n, "store", (), n) for n in names]
+    return [
+        Outgoing(Sink("out", "kafka", options={"servers": "x:1", "names": names}), n, "store", (), n) for n in names
+    ]
 
 
 def test_many_exports_of_one_topic() -> None:
@@ -257,7 +284,9 @@ def test_many_exports_of_one_topic() -> None:
     marks = {e.mark: 2**40 for e in outlet.exports}
     assert len(marks) == sink.MAX_MARKS
     assert len(json.dumps(marks, separators=(",", ":"))) < 4096
-    assert outlet._with_room("All", {"gone": 1} | marks) == marks, "marks of exports that are gone leave where there is no room"
+    assert outlet._with_room("All", {"gone": 1} | marks) == marks, (
+        "marks of exports that are gone leave where there is no room"
+    )
     few = sink.KafkaOutlet(outgoings(2))
     assert few._with_room("All", {"gone": 1} | marks) == marks
     assert few._with_room("All", {"gone": 1}) == {"gone": 1}, "it may come back"

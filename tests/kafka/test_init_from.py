@@ -30,9 +30,13 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
-def test_a_project_is_made_of_topics(empty_bus: Bus, tmp_path: Path, spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_project_is_made_of_topics(
+    empty_bus: Bus, tmp_path: Path, spark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     empty_bus.topic(2, "shop.orders")
-    empty_bus.send("shop.orders", {"id": 1, "city": "Köln", "at": "2024-01-01T00:00:00Z", "né 1": 1.5}, key="1", partition=1)
+    empty_bus.send(
+        "shop.orders", {"id": 1, "city": "Köln", "at": "2024-01-01T00:00:00Z", "né 1": 1.5}, key="1", partition=1
+    )
     empty_bus.send("shop.orders", {"id": 2, "items": [{"n": 1}]}, key="2", partition=0)
     empty_bus.send("shop.orders", {"id": 3}, key="3", partition=0)
     empty_bus.topic(1, "customers", cleanup_policy="compact")
@@ -60,14 +64,20 @@ def test_a_project_is_made_of_topics(empty_bus: Bus, tmp_path: Path, spark: Any,
     assert tables["customers"]["primary_key"] == ["id"]
     assert "primary_key" not in tables["shop_orders2"]
     columns = tables["shop_orders2"]["columns"]
-    assert (columns["id"], columns["city"], columns["at"], columns["né 1"]) == ("BIGINT", "STRING", "TIMESTAMP", "DOUBLE")
+    assert (columns["id"], columns["city"], columns["at"], columns["né 1"]) == (
+        "BIGINT",
+        "STRING",
+        "TIMESTAMP",
+        "DOUBLE",
+    )
     assert tables["clicks"]["metadata"] == {"message_key": "key"}
     assert project["sources"]["bus_text"]["format"] == "text"
     assert run(["check", str(folder / "bus.sqrl")]) == 0
     loop = Loop(spark, folder, script, (folder / "belvedere.toml").read_text())
     loop.once()
     counts = {
-        n: [r["rows_so_far"] for r in loop.rows(f"{n}Count")] for n in ("shop_orders2", "customers", "log_lines", "clicks")
+        n: [r["rows_so_far"] for r in loop.rows(f"{n}Count")]
+        for n in ("shop_orders2", "customers", "log_lines", "clicks")
     }
     assert counts == {"shop_orders2": [3], "customers": [1], "log_lines": [2], "clicks": [1]}
     assert loop.rows("_belvedere_rejected") == []

@@ -89,7 +89,9 @@ def crm() -> Iterator[Database]:
         with psycopg.connect(made.url, autocommit=True) as connection:
             connection.execute("CREATE TABLE customers (id bigint PRIMARY KEY, city text, note text)")
             connection.execute("INSERT INTO customers SELECT n, 'c' || n % 3 FROM generate_series(0, 7) n")
-            connection.execute("CREATE PUBLICATION belvedere FOR TABLE customers WITH (publish_via_partition_root = true)")
+            connection.execute(
+                "CREATE PUBLICATION belvedere FOR TABLE customers WITH (publish_via_partition_root = true)"
+            )
         yield made
         made.server.cleanup()
 
@@ -191,7 +193,9 @@ def test_run_broker_and_database_are_killed(
     script, service = tmp_path / "s.sqrl", Supervisor(tmp_path / "s.sqrl")
     script.write_text(SCRIPT)
     (tmp_path / "belvedere.toml").write_text(PROJECT.format(store=url, address=own_bus.address, crm=crm.url))
-    sender = Sender(own_bus, "Orders", lambda n: ({"n": n, "customer": n % CUSTOMERS, "amount": n % 13}, n % PARTITIONS))
+    sender = Sender(
+        own_bus, "Orders", lambda n: ({"n": n, "customer": n % CUSTOMERS, "amount": n % 13}, n % PARTITIONS)
+    )
     clerk = Clerk(crm.url, seed)
     sender.start()
     clerk.start()

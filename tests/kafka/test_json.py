@@ -113,7 +113,9 @@ JSON_VALUES = st.recursive(
     | st.text(max_size=4)
     | st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)).map(lambda d: d.isoformat() + "Z")
     | st.dates(date(1, 1, 1)).map(str),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["x", "label", "é"]), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["x", "label", "é"]), inner, max_size=2)
+    ),
     max_leaves=3,
 )
 MESSAGES = st.dictionaries(st.sampled_from([*(c.name for c in COLUMNS), "more"]), JSON_VALUES, max_size=4) | JSON_VALUES

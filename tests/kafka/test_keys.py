@@ -46,7 +46,9 @@ class Message:
         return 7
 
 
-def chunk(shape: MessageShape, *messages: tuple[bytes | None, bytes | None]) -> tuple[list[dict[str, Any]], dict[int, str]]:
+def chunk(
+    shape: MessageShape, *messages: tuple[bytes | None, bytes | None]
+) -> tuple[list[dict[str, Any]], dict[int, str]]:
     found = shape.chunk("T[0]", [Message(*m) for m in messages])  # type: ignore[arg-type]
     return found.rows.to_pylist(), {r.place: r.reason for r in found.refused}
 
@@ -90,7 +92,9 @@ def test_keys_of_json_are_typed() -> None:
         Column("name", pa.string()),
     )
     key = {"at": "2024-01-01T12:00:00+02:00", "day": "2024-02-29", "price": "1.50", "x": 0.1, "raw": "é", "name": "ü"}
-    found = KeyFormat("json").decode([json.dumps(key).encode(), b'{"price": 1.50}', b"7", b'{"x": "y"}', b"\xff"], columns)
+    found = KeyFormat("json").decode(
+        [json.dumps(key).encode(), b'{"price": 1.50}', b"7", b'{"x": "y"}', b"\xff"], columns
+    )
     assert found.rows.to_pylist()[0] == {
         **{"at": datetime(2024, 1, 1, 10, tzinfo=UTC), "day": date(2024, 2, 29), "price": Decimal("1.50"), "x": 0.1},
         **{"raw": "é".encode(), "name": "ü"},
@@ -168,7 +172,9 @@ def test_a_message_that_is_too_long_is_refused_with_its_beginning() -> None:
     """It is not read: what it says does not matter, and it deletes nothing."""
     shape = MessageShape("json", (ID, CITY), {}, ("id",), options={"max_line_mb": 0.001})
     long = b'{"id": 2, "city": "' + b"x" * 2000 + b'"}'
-    found = shape.chunk("T[0]", [Message(b"1", b'{"id": 1, "city": "a"}'), Message(b"2", long), Message(b"3", b"\xff" * 2000)])
+    found = shape.chunk(
+        "T[0]", [Message(b"1", b'{"id": 1, "city": "a"}'), Message(b"2", long), Message(b"3", b"\xff" * 2000)]
+    )
     assert [r["id"] for r in found.rows.to_pylist()] == [1, None, None]
     assert {r.place: "max_line_mb" in r.reason for r in found.refused} == {1: True, 2: True}
     assert [len(r.text or "") for r in found.refused] == [SHOWN, SHOWN]

@@ -144,7 +144,9 @@ def answers(numbers: list[int]) -> tuple[dict[str, tuple[int, ...]], dict[dateti
     with duckdb.connect() as connection:
         connection.register("numbers", pa.table({"n": np.array(numbers)}))
         totals, spans = (connection.execute(query).fetchall() for query in (TOTALS, SPANS))
-    return {c: (a, n, m) for c, a, n, m in totals}, {BEGIN + int(s) * timedelta(minutes=10): (n, a) for s, n, a in spans}
+    return {c: (a, n, m) for c, a, n, m in totals}, {
+        BEGIN + int(s) * timedelta(minutes=10): (n, a) for s, n, a in spans
+    }
 
 
 def taken(url: str) -> int:

@@ -106,7 +106,13 @@ FULL: dict[str, Any] = {
     **{"f": 0.5, "x": "Infinity", "ok": True, "city": "Köln 🌍", "raw": "AP8=", "kind": "OLD", "kinds": ["OLD", "NEW"]},
     **{"place": {"lat": 1.5, "label": "a"}, "parts": [1, 2], "places": [{}, {"label": "b"}]},
     **{"counts": {"x": 1}, "byNumber": {"-5": {"lat": 2}}, "byHand": 0, "maybe": 0},
-    **{"at": "2024-02-29T12:00:00.123456789Z", "took": "-1.500s", "wrapped": "0", "words": "w", "free": {"a": [1, None, "ü"]}},
+    **{
+        "at": "2024-02-29T12:00:00.123456789Z",
+        "took": "-1.500s",
+        "wrapped": "0",
+        "words": "w",
+        "free": {"a": [1, None, "ü"]},
+    },
     **{"nothing": {}, "before": {"id": 1, "before": {"id": 2}}},
 }
 
@@ -143,7 +149,9 @@ def test_values(reported: dict[str, Any]) -> None:
         **{"wrapped": 0, "words": "w", "free": '{"a": [1.0, null, "ü"]}', "nothing": "{}", "before": None},
     }
     absent = {n for n, v in empty.items() if v is None}
-    assert absent == {*("place", "by_mail", "by_hand", "maybe", "at", "took", "wrapped", "words", "free", "nothing", "before")}
+    assert absent == {
+        *("place", "by_mail", "by_hand", "maybe", "at", "took", "wrapped", "words", "free", "nothing", "before")
+    }
     assert (empty["id"], empty["city"], empty["kind"], empty["parts"], empty["counts"]) == (0, "", "NEW", [], [])
 
 
@@ -283,7 +291,11 @@ def test_check_needs_no_cluster(descriptors: Path, tmp_path: Path) -> None:
 def test_a_topic_as_a_stream(bus: Bus, spark: Any, tmp_path: Path, descriptors: Path, reported: dict[str, Any]) -> None:
     topic = bus.topic()
     bus.send(
-        topic, message(reported, FULL), b"\xff", message(reported, {}), message(reported, {"id": 7, "places": [{"label": "é"}]})
+        topic,
+        message(reported, FULL),
+        b"\xff",
+        message(reported, {}),
+        message(reported, {"id": 7, "places": [{"label": "é"}]}),
     )
     (tmp_path / "order.desc").write_bytes((descriptors / "order.desc").read_bytes())
     script = (
@@ -293,7 +305,8 @@ def test_a_topic_as_a_stream(bus: Bus, spark: Any, tmp_path: Path, descriptors: 
     loop = Loop(spark, tmp_path, script, PROJECT.format(address=bus.address) + TABLE.format(topic=topic))
     loop.once()
     rows = sorted(
-        (tuple(r[n] for n in ("id", "kind", "x", "lat", "label", "by_hand", "wrapped")) for r in loop.rows("Seen")), key=str
+        (tuple(r[n] for n in ("id", "kind", "x", "lat", "label", "by_hand", "wrapped")) for r in loop.rows("Seen")),
+        key=str,
     )
     assert rows == [
         (-(2**63), "OLD", 1, 2.0, "", 0, 0),

@@ -61,7 +61,11 @@ def test_partitions_move_and_leaders_are_killed(cluster: Cluster, tmp_path: Path
             reads_on(process, lines)
             cluster.move("Orders", {n: [other, one] for n in range(PARTITIONS)})
             cluster.move("Totals", {0: [other, one]})
-            wait_for(lambda: all(len(having) == 2 for _, having in leaders(bus, "Orders").values()), "replicas lag behind", 60)
+            wait_for(
+                lambda: all(len(having) == 2 for _, having in leaders(bus, "Orders").values()),
+                "replicas lag behind",
+                60,
+            )
             cluster.brokers[other].stop(signal.SIGKILL)
             wait_for(lambda: {leads for leads, _ in leaders(bus, "Orders").values()} == {one}, "nobody leads", 60)  # noqa: B023
             reads_on(process, lines)

@@ -18,7 +18,9 @@ from tests.run.loops import Loop
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
-SCRIPT = "IMPORT bus.Orders;\nTotals := SELECT city, count(*) AS n FROM Orders GROUP BY city;\nEXPORT Totals TO bus.Totals;"
+SCRIPT = (
+    "IMPORT bus.Orders;\nTotals := SELECT city, count(*) AS n FROM Orders GROUP BY city;\nEXPORT Totals TO bus.Totals;"
+)
 
 
 class Secured:

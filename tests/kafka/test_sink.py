@@ -117,7 +117,9 @@ def test_a_crash_after_the_transaction_repeats_nothing(
     wb.close()
 
 
-def test_an_epoch_is_in_all_topics_at_once(bus: Bus, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_epoch_is_in_all_topics_at_once(
+    bus: Bus, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from belvedere.connectors.kafka import sink
 
     settings, topics = project(bus, tmp_path)
@@ -146,10 +148,14 @@ def test_an_epoch_is_in_all_topics_at_once(bus: Bus, spark: Any, tmp_path: Path,
     wb.close()
 
 
-def test_exports_share_topics_and_come_and_go(bus: Bus, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exports_share_topics_and_come_and_go(
+    bus: Bus, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     temps, events = bus.topic(), bus.topic()
     names = {"Temps": temps, "Hot": temps, "Again": temps, "GotHot": events}
-    settings = ProjectSettings(tmp_path, sinks={"bus": Sink("bus", "kafka", options={"servers": bus.address, "names": names})})
+    settings = ProjectSettings(
+        tmp_path, sinks={"bus": Sink("bus", "kafka", options={"servers": bus.address, "names": names})}
+    )
     script = "\n".join(line for line in SCRIPT.splitlines() if "bus.Halls" not in line) + "EXPORT Temps TO bus.Again;\n"
     url = f"sqlite:///{tmp_path}/s.db"
     wb = Workbench(script, spark=spark, project=settings, store=url)

@@ -56,7 +56,8 @@ def test_a_topic_is_a_stream_whose_columns_its_messages_tell(bus: Bus, spark: An
     loop.once()
     assert totals(loop) == {"Bonn": (3, 3), "Köln": (5, 1)}
     rejected = [
-        (r["table"], r["file"], r["line"], r["text"], r["reason"].split(":")[0]) for r in loop.rows("_belvedere_rejected")
+        (r["table"], r["file"], r["line"], r["text"], r["reason"].split(":")[0])
+        for r in loop.rows("_belvedere_rejected")
     ]
     assert sorted(rejected, key=str) == [
         ("Orders", f"{topic}[2]", 1, "not json", "is not JSON"),
@@ -99,7 +100,9 @@ def test_what_a_message_has_beside_its_value(bus: Bus, spark: Any, tmp_path: Pat
     bus.send(topic, order(1), key="k1", headers=[("trace", b"a"), ("none", None)], timestamp=1_600_000_000_123)
     bus.send(topic, order(2))
     named = 'metadata = { t = "topic", p = "partition", o = "offset", at = "timestamp", k = "key", h = "headers" }'
-    script = "IMPORT bus.Orders;\nSeen := SELECT id, t, p, o, unix_millis(at) AS at, k, h['trace'] AS trace FROM Orders;"
+    script = (
+        "IMPORT bus.Orders;\nSeen := SELECT id, t, p, o, unix_millis(at) AS at, k, h['trace'] AS trace FROM Orders;"
+    )
     loop = Loop(spark, tmp_path, script, project(bus, topic, named))
     loop.once()
     first, second = sorted(
@@ -246,7 +249,12 @@ def test_the_bound_is_the_least_over_partitions(bus: Bus, spark: Any, tmp_path: 
 
 
 def test_a_compacted_topic(bus: Bus, spark: Any, tmp_path: Path) -> None:
-    given = {"cleanup_policy": "compact", "segment_ms": "100", "min_cleanable_dirty_ratio": "0.01", "delete_retention_ms": "0"}
+    given = {
+        "cleanup_policy": "compact",
+        "segment_ms": "100",
+        "min_cleanable_dirty_ratio": "0.01",
+        "delete_retention_ms": "0",
+    }
     topic = bus.topic(1, None, **given)
     for n in range(6):
         bus.send(topic, order(1, amount=n), key="1")
@@ -272,7 +280,9 @@ def test_messages_of_transactions(bus: Bus, spark: Any, tmp_path: Path) -> None:
     producer = Producer({"bootstrap.servers": bus.address, "transactional.id": topic, "log_level": 0})
     producer.init_transactions(30)
     loop = Loop(spark, tmp_path, TOTALS, project(bus, topic, COLUMNS))
-    for number, ends in enumerate((producer.commit_transaction, producer.abort_transaction, producer.commit_transaction)):
+    for number, ends in enumerate(
+        (producer.commit_transaction, producer.abort_transaction, producer.commit_transaction)
+    ):
         producer.begin_transaction()
         producer.produce(topic, json.dumps(order(number, amount=10**number)).encode())
         producer.flush()
@@ -297,7 +307,14 @@ def test_messages_of_transactions(bus: Bus, spark: Any, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_told(
-    bus: Bus, spark: Any, tmp_path: Path, topic: str, table: str, source: str, code: str, monkeypatch: pytest.MonkeyPatch
+    bus: Bus,
+    spark: Any,
+    tmp_path: Path,
+    topic: str,
+    table: str,
+    source: str,
+    code: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from belvedere.connectors.kafka import topics
 

@@ -14,7 +14,18 @@ from tests.depth import PART
 
 TABLE = "CREATE TABLE O (id INT, x INT, y INT, js STRING, PRIMARY KEY (id));\n"
 NAMES = sorted({*ARITY, *(n.lower() for n in SqrlParser.FUNCTION_PARSERS)})
-KEPT_OTHERWISE = ("uuid", "shuffle", "collate", "first", "last", "any_value", "first_value", "last_value", "to_char", "instr")
+KEPT_OTHERWISE = (
+    "uuid",
+    "shuffle",
+    "collate",
+    "first",
+    "last",
+    "any_value",
+    "first_value",
+    "last_value",
+    "to_char",
+    "instr",
+)
 """Refused as they stand, or with these arguments."""
 
 

@@ -151,7 +151,9 @@ def test_maps_from_json_have_texts_as_keys() -> None:
 
 
 def test_an_alias_is_written_as_it_is_said(tmp_path: Path) -> None:
-    project = ProjectSettings(tmp_path, sources={"crm": Source("crm", tables={"customers": {"columns": {"id": "BIGINT"}}})})
+    project = ProjectSettings(
+        tmp_path, sources={"crm": Source("crm", tables={"customers": {"columns": {"id": "BIGINT"}}})}
+    )
     for text, name in (
         ("crm.customers AS Customers", "Customers"),
         ("crm.CUSTOMERS", "customers"),

@@ -13,12 +13,21 @@ from belvedere.workbench.workbench import Workbench
 STREAM = "CREATE STREAM X (i INT, k STRING, ts TIMESTAMP NOT NULL, WATERMARK FOR ts) KEEP 1 DAY;\n"
 REFUSED = [
     ("CREATE TABLE t (ts TIMESTAMP NOT NULL LATENESS INTERVAL 1 HOURS, v INT);", "WATERMARK FOR ts AS ts - INTERVAL"),
-    ("CREATE VIEW v WITH ('emit_final' = 'ts') AS SELECT ts, count(*) AS n FROM X GROUP BY ts;", "EMIT AFTER WATERMARK"),
+    (
+        "CREATE VIEW v WITH ('emit_final' = 'ts') AS SELECT ts, count(*) AS n FROM X GROUP BY ts;",
+        "EMIT AFTER WATERMARK",
+    ),
     ("CREATE SOURCE s (v INT) WITH (connector = 'kafka');", "CREATE STREAM"),
     ("V := SELECT i, sum(i) OVER (ORDER BY ts SESSION WITH GAP INTERVAL '10 minutes') AS s FROM X;", "SESSION(TABLE t"),
-    ("CREATE STREAM Z (ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL '5 seconds');", "WATERMARK FOR ts AS ts - INTERVAL"),
+    (
+        "CREATE STREAM Z (ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL '5 seconds');",
+        "WATERMARK FOR ts AS ts - INTERVAL",
+    ),
     ("V := SELECT k, count(*) AS n FROM X WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY k;", "TUMBLE(TABLE t"),
-    ("V := SELECT k FROM X WINDOW TUMBLING (SIZE 1 HOUR, GRACE PERIOD 10 MINUTES) GROUP BY k EMIT FINAL;", "a grace period is"),
+    (
+        "V := SELECT k FROM X WINDOW TUMBLING (SIZE 1 HOUR, GRACE PERIOD 10 MINUTES) GROUP BY k EMIT FINAL;",
+        "a grace period is",
+    ),
     ("V := SELECT k FROM X WINDOW HOPPING (SIZE 30 SECONDS, ADVANCE BY 10 SECONDS) GROUP BY k;", "HOP(TABLE t"),
     ("V := SELECT k, count(*) AS n FROM X WINDOW SESSION (60 SECONDS) GROUP BY k;", "SESSION(TABLE t"),
     ("V := SELECT k, count(*) AS n FROM X GROUP BY k EMIT FINAL;", "EMIT AFTER WATERMARK"),

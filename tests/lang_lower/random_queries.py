@@ -63,5 +63,7 @@ def query(draw: st.DrawFn) -> str:
     if draw(st.integers(0, 3)) == 0:
         text += " ORDER BY p DESC, q, r LIMIT 3"
     elif draw(st.integers(0, 3)) == 0:
-        text = f"({text}) {draw(st.sampled_from(['UNION', 'UNION ALL', 'EXCEPT', 'INTERSECT']))} (SELECT y, k, id FROM b)"
+        text = (
+            f"({text}) {draw(st.sampled_from(['UNION', 'UNION ALL', 'EXCEPT', 'INTERSECT']))} (SELECT y, k, id FROM b)"
+        )
     return text

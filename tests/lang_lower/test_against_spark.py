@@ -151,14 +151,25 @@ def test_plan_answers_like_spark(compared: Callable[[str], Compared | list[str]]
     assert len(set(keys)) == len(keys), "the key is not unique"
 
 
-VALUES = ("CAST(1 AS INT)", "'1'", "true", "date'2020-01-01'", "timestamp'2020-01-01'", "array(1)", "map('a', 1)", "X'00'")
+VALUES = (
+    "CAST(1 AS INT)",
+    "'1'",
+    "true",
+    "date'2020-01-01'",
+    "timestamp'2020-01-01'",
+    "array(1)",
+    "map('a', 1)",
+    "X'00'",
+)
 
 
 @pytest.mark.deep
 def test_spark_refuses_what_is_refused_for_its_arguments(spark: Any) -> None:
     """One argument of each type for functions that take one, and too few or many arguments."""
     names = [n for n in sorted(ARITY)[:: 12 if depth.quick else 4] if n not in OURS]
-    calls = [f"{n}({', '.join(['NULL'] * k)})" for n in names for k in (ARITY[n][0] - 1, ARITY[n][1] + 1) if 0 <= k < 20]
+    calls = [
+        f"{n}({', '.join(['NULL'] * k)})" for n in names for k in (ARITY[n][0] - 1, ARITY[n][1] + 1) if 0 <= k < 20
+    ]
     calls += [f"{n}({v})" for n in ONE_ARGUMENT for v in VALUES][:: 3 if depth.quick else 1]
     answered = []
     for call in calls:

@@ -50,7 +50,9 @@ def test_a_time_that_is_missing(end: str) -> None:
 @pytest.mark.parametrize("table", ["Rates", "Changes", "Dated"])
 def test_it_is_a_join_with_the_last_version(kind: JoinKind, table: str) -> None:
     word = "LEFT JOIN" if kind is JoinKind.LEFT else "JOIN"
-    compiled = compile_script(BASE + f"V := SELECT o.id, r.rate FROM Orders o {word} {table} {AS_OF} r ON r.cur = o.cur")
+    compiled = compile_script(
+        BASE + f"V := SELECT o.id, r.rate FROM Orders o {word} {table} {AS_OF} r ON r.cur = o.cur"
+    )
     assert compiled.ok, compiled.diagnostics
     view = compiled.catalog.views["V"]
     (join,) = (n for n in view.plan.walk() if isinstance(n, Join))

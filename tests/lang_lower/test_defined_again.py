@@ -25,7 +25,9 @@ def catalog(text: str) -> Catalog:
 
 
 def codes(text: str) -> list[str]:
-    return [d.code for d in compile_script(TABLES + text).diagnostics if d.code not in ("B6120", "B6122", "B8023", "B5034")]
+    return [
+        d.code for d in compile_script(TABLES + text).diagnostics if d.code not in ("B6120", "B6122", "B8023", "B5034")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,9 @@ def test_columns_of_subscriptions_are_columns_of_their_events() -> None:
     assert [f.name for f in events.schema["_old"].type] == ["id", "v", "w", "x"]
     stages = [s.output for s in maintain(found).stages]
     assert [s for s in stages if s.startswith("S")] == ["S~query", "S"], "former definitions make no events"
-    assert codes("CREATE SUBSCRIPTION S ON ADD AS SELECT id, v FROM B;\nS.d := date_trunc('DAY', _event_time);") == ["B4047"]
+    assert codes("CREATE SUBSCRIPTION S ON ADD AS SELECT id, v FROM B;\nS.d := date_trunc('DAY', _event_time);") == [
+        "B4047"
+    ]
 
 
 def test_columns_of_subscriptions_follow_its_relationships() -> None:
@@ -103,7 +107,9 @@ def test_columns_of_subscriptions_follow_its_relationships() -> None:
         "CREATE SUBSCRIPTION S ON ADD AS SELECT id, v FROM B;\n"
         "S.same := JOIN B b ON b.id = _.id LIMIT 1;\nS.equals := JOIN B b ON b.v = _.v;\n"
     )
-    found = catalog(made + "S.w := same.v + 1;\nS.n := count(equals);\nN := SELECT w, n, _op FROM S;").subscriptions["S"]
+    found = catalog(made + "S.w := same.v + 1;\nS.n := count(equals);\nN := SELECT w, n, _op FROM S;").subscriptions[
+        "S"
+    ]
     assert [c.name for c in found.schema.visible] == ["id", "v", "w", "n", "_op", "_event_time", "_seq"]
     assert codes(made + "S.last := JOIN B b ON b.id = _._seq;\nS.w := last.v;") == ["B2004"], (
         "an event's number is not its row's"
@@ -126,9 +132,7 @@ def test_the_start_is_the_key_of_a_window() -> None:
 
 
 def test_columns_of_arrival_are_there_behind_views_that_clean() -> None:
-    clean = (
-        "CREATE STREAM T (id INT, v INT) KEEP 1 DAY;\nT := SELECT * FROM T WHERE v > 0;\nC := SELECT id, v + 1 AS w FROM T;\n"
-    )
+    clean = "CREATE STREAM T (id INT, v INT) KEEP 1 DAY;\nT := SELECT * FROM T WHERE v > 0;\nC := SELECT id, v + 1 AS w FROM T;\n"
     found = catalog(
         clean
         + "D := DISTINCT C ON id ORDER BY _ingest_time DESC;\nE := SELECT w, _uid AS u FROM C;\nC.since := _ingest_time;\n"
@@ -144,7 +148,9 @@ def test_columns_of_arrival_are_there_behind_views_that_clean() -> None:
         "renamed": "SELECT id, _ingest_time FROM (SELECT v FROM T) AS x (id)",
     }
     for name, query in shown.items():
-        assert [c.name for c in catalog(f"{clean}V := {query};").views["V"].schema.visible] == ["id", "_ingest_time"], name
+        assert [c.name for c in catalog(f"{clean}V := {query};").views["V"].schema.visible] == ["id", "_ingest_time"], (
+            name
+        )
     grouped = "V := SELECT _ingest_time FROM (SELECT v, count(*) AS n FROM B GROUP BY v) AS x;"
     assert codes(grouped) == ["B2002"]
 
@@ -155,7 +161,9 @@ def test_joins_whose_rows_leave_are_not_told_and_late_rows_are() -> None:
     for kind in ("", "LEFT", "RIGHT", "FULL"):
         assert codes(streams.format("", "") + join.format(kind)) == [], kind
     (reported,) = (
-        d for d in compile_script(streams.format("", " LATE KEEP") + join.format("LEFT")).diagnostics if d.code == "B6121"
+        d
+        for d in compile_script(streams.format("", " LATE KEEP") + join.format("LEFT")).diagnostics
+        if d.code == "B6121"
     )
     assert reported.hint is not None
     assert reported.hint.startswith("declare LATE DROP for `_R`:")

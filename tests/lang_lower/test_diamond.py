@@ -15,7 +15,9 @@ def test_a_diamond_of_imports_has_its_bottom_once(tmp_path: Path) -> None:
     (tmp_path / "a.sqrl").write_text(
         "IMPORT base.Big;\nBig.w := v * 2;\nA := SELECT k, sum(w) AS w FROM Big GROUP BY k;", encoding="utf-8"
     )
-    (tmp_path / "b.sqrl").write_text("IMPORT base.*;\nB := SELECT k, max(v) AS v FROM Big GROUP BY k;", encoding="utf-8")
+    (tmp_path / "b.sqrl").write_text(
+        "IMPORT base.*;\nB := SELECT k, max(v) AS v FROM Big GROUP BY k;", encoding="utf-8"
+    )
     main = tmp_path / "main.sqrl"
     text = "IMPORT a.A;\nIMPORT b.B;\nV := SELECT a.k, a.w, b.v FROM A a JOIN B b ON a.k = b.k;"
     main.write_text(text, encoding="utf-8")
@@ -24,7 +26,10 @@ def test_a_diamond_of_imports_has_its_bottom_once(tmp_path: Path) -> None:
     catalog = compiled.catalog
     assert len(catalog.inputs) - sum(i.late_of is not None for i in catalog.inputs.values()) == 1
     assert (
-        sum(any(isinstance(n, Scan) and n.relation in catalog.inputs for n in v.plan.walk()) for v in catalog.views.values())
+        sum(
+            any(isinstance(n, Scan) and n.relation in catalog.inputs for n in v.plan.walk())
+            for v in catalog.views.values()
+        )
         == 1
     )
     assert catalog.public >= {"A", "B", "V"}
@@ -34,7 +39,9 @@ def test_a_diamond_of_imports_has_its_bottom_once(tmp_path: Path) -> None:
 def test_what_is_wrong_at_the_bottom_is_said_once(tmp_path: Path) -> None:
     (tmp_path / "base.sqrl").write_text(COMMON + "W := SELECT nothing FROM _E;", encoding="utf-8")
     for name in "ab":
-        (tmp_path / f"{name}.sqrl").write_text(f"IMPORT base.Big;\n{name.upper()} := SELECT k FROM Big;", encoding="utf-8")
+        (tmp_path / f"{name}.sqrl").write_text(
+            f"IMPORT base.Big;\n{name.upper()} := SELECT k FROM Big;", encoding="utf-8"
+        )
     main = tmp_path / "main.sqrl"
     text = "IMPORT a.A;\nIMPORT b.B;"
     main.write_text(text, encoding="utf-8")

@@ -66,7 +66,8 @@ def test_a_path_in_an_aggregate_says_the_same() -> None:
 
 def test_nested_tables_are_grouped_by_their_parent() -> None:
     printed = expansion(
-        "Machines.byHour := SELECT hour(time_min) AS h, max(temp) AS t FROM _.sensors.readings GROUP BY h", "Machines.byHour"
+        "Machines.byHour := SELECT hour(time_min) AS h, max(temp) AS t FROM _.sensors.readings GROUP BY h",
+        "Machines.byHour",
     )
     assert "GROUP BY\n  m.machineid,\n  h" in printed
 

@@ -32,7 +32,11 @@ def test_a_folder(tmp_path: Path) -> None:
     table = found.catalog.inputs["Orders"]
     assert (table.kind, table.primary_key) == (InputKind.IMPORT, ("id",))
     request = feed_request_of(table, load_project(tmp_path))
-    assert (request.source.connector, request.source.path, request.table) == ("files", (tmp_path / "data").resolve(), "orders")
+    assert (request.source.connector, request.source.path, request.table) == (
+        "files",
+        (tmp_path / "data").resolve(),
+        "orders",
+    )
     assert (request.source.format, request.options["delimiter"]) == ("csv", ";")
     assert warned(text, found) == ["'source.monitor-interval' = '1 s'"]
 

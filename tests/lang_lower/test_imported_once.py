@@ -35,7 +35,9 @@ def compiled(home: Path, text: str) -> Compiled:
 
 
 def test_imports_of_one_script_are_one_instance_in_any_order(home: Path) -> None:
-    read = "X := SELECT c.card, c.holder.name FROM Cards c;\nY := SELECT h.name, c.shown FROM Holders h JOIN h.byKey c;\n"
+    read = (
+        "X := SELECT c.card, c.holder.name FROM Cards c;\nY := SELECT h.name, c.shown FROM Holders h JOIN h.byKey c;\n"
+    )
     for chosen in [*permutations(IMPORTS[:3]), (*IMPORTS, IMPORTS[0]), ("IMPORT shared.*;", "IMPORT outer.Top;")]:
         found = compiled(home, "\n".join([*chosen, read]))
         assert found.ok, (chosen, found.diagnostics)
@@ -44,7 +46,11 @@ def test_imports_of_one_script_are_one_instance_in_any_order(home: Path) -> None
         assert sorted(n.removesuffix("~imported") for n in inputs) == ["Holders", "__Payments"], chosen
         assert {"Cards", "Holders", "Holders.tags", "Top", "X", "Y"} <= catalog.public, chosen
         links = {(r.owner, r.name): r.target for r in catalog.relationships}
-        assert (links["Cards", "holder"], links["Holders", "cards"], links["Holders", "byKey"]) == ("Holders", "Cards", "Cards")
+        assert (links["Cards", "holder"], links["Holders", "cards"], links["Holders", "byKey"]) == (
+            "Holders",
+            "Cards",
+            "Cards",
+        )
         assert links["Holders.tags", "parent"] == "Holders", chosen
         assert not any(d.code == "B8023" for d in found.diagnostics), chosen
 
@@ -84,7 +90,8 @@ def test_private_columns_of_another_script_cannot_be_read(home: Path, query: str
 
 def test_what_rests_on_them_works(home: Path) -> None:
     found = compiled(
-        home, "IMPORT shared.*;\nCards.more := shown + 1;\nV := SELECT * FROM Cards;\nN := SELECT * FROM Cards NATURAL JOIN V;"
+        home,
+        "IMPORT shared.*;\nCards.more := shown + 1;\nV := SELECT * FROM Cards;\nN := SELECT * FROM Cards NATURAL JOIN V;",
     )
     assert found.ok, found.diagnostics
     for view in ("V", "N"):

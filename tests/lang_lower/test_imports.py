@@ -36,7 +36,9 @@ def home(tmp_path: Path) -> Path:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "cards.sqrl").write_text(CARDS)
     (tmp_path / "outer.sqrl").write_text("IMPORT lib.cards AS low;\nTop := SELECT * FROM low.Cards;\n")
-    (tmp_path / "belvedere.toml").write_text('[variables]\nvariant = "${env:NO_SUCH_VARIANT:-cards}"\nwhole = "lib.cards"\n')
+    (tmp_path / "belvedere.toml").write_text(
+        '[variables]\nvariant = "${env:NO_SUCH_VARIANT:-cards}"\nwhole = "lib.cards"\n'
+    )
     return tmp_path
 
 
@@ -117,7 +119,11 @@ def test_views_over_a_namespace_are_what_batch_says(executor: Any, home: Path) -
         answer = wb.graphql(
             "{ ctl_Cards(order: [{card: ASC}]) { card spent visits(limit: 1) { tags { t } } } cards { twice } }"
         )
-        assert answer["data"]["ctl_Cards"][0] == {"card": 1, "spent": 17.0, "visits": [{"tags": [{"t": "8"}, {"t": "x"}]}]}
+        assert answer["data"]["ctl_Cards"][0] == {
+            "card": 1,
+            "spent": 17.0,
+            "visits": [{"tags": [{"t": "8"}, {"t": "x"}]}],
+        }
     finally:
         wb.close()
 
@@ -127,5 +133,10 @@ def test_a_table_with_dots_in_its_name_stands_in_backticks(home: Path) -> None:
     (home / "bus").mkdir()
     (home / "bus" / "shop.eu.orders.json").write_text('{"id": 1}\n')
     project = load_project(home)
-    (reported,) = compile_script("IMPORT bus.shop.eu.orders AS O;", path=home / "main.sqrl", project=project).diagnostics
-    assert (reported.code, reported.hint) == ("B6100", "write `IMPORT bus.` and the name in backticks: `shop.eu.orders`")
+    (reported,) = compile_script(
+        "IMPORT bus.shop.eu.orders AS O;", path=home / "main.sqrl", project=project
+    ).diagnostics
+    assert (reported.code, reported.hint) == (
+        "B6100",
+        "write `IMPORT bus.` and the name in backticks: `shop.eu.orders`",
+    )

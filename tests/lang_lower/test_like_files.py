@@ -25,13 +25,18 @@ AVRO = {
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    rows = [{"id": 1, "at": "2024-01-01T00:00:00Z", "price": 1.5, "items": [{"sku": 7, "n": 2}]}, {"id": 2, "größe": "é"}]
+    rows = [
+        {"id": 1, "at": "2024-01-01T00:00:00Z", "price": 1.5, "items": [{"sku": 7, "n": 2}]},
+        {"id": 2, "größe": "é"},
+    ]
     (tmp_path / "data").mkdir()
     (tmp_path / "data/orders.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
     (tmp_path / "cities.csv").write_text("id,name,price\n1,Łódź,2.5\n", encoding="utf-8")
     (tmp_path / "sale.avsc").write_text(json.dumps(AVRO))
     (tmp_path / "empty.jsonl").write_text("")
-    parquet.write_table(pa.table({"id": pa.array([1]), "cost": pa.array([None], pa.decimal128(10, 2))}), tmp_path / "p.parquet")
+    parquet.write_table(
+        pa.table({"id": pa.array([1]), "cost": pa.array([None], pa.decimal128(10, 2))}), tmp_path / "p.parquet"
+    )
     return tmp_path
 
 
@@ -69,7 +74,11 @@ def test_json_lines_with_columns_key_watermark_and_metadata(home: Path) -> None:
 
 def test_other_formats(home: Path) -> None:
     cities = table_of(home, "CREATE TABLE Cities LIKE 'cities.csv';")
-    assert [(c.name, str(c.type)) for c in cities.schema.visible] == [("id", "int64"), ("name", "string"), ("price", "double")]
+    assert [(c.name, str(c.type)) for c in cities.schema.visible] == [
+        ("id", "int64"),
+        ("name", "string"),
+        ("price", "double"),
+    ]
     paid = table_of(home, "CREATE TABLE Paid (PRIMARY KEY (id)) LIKE `p.parquet`;")
     assert [(c.name, str(c.type)) for c in paid.schema.visible] == [("id", "int64"), ("cost", "decimal128(10, 2)")]
     sales = table_of(
@@ -79,7 +88,9 @@ def test_other_formats(home: Path) -> None:
 
 
 def test_an_own_column_comes_before_that_of_the_file(home: Path) -> None:
-    table = table_of(home, "CREATE TABLE Cities (PRICE DECIMAL(10, 2) NOT NULL DEFAULT 1, PRIMARY KEY (id)) LIKE 'cities.csv';")
+    table = table_of(
+        home, "CREATE TABLE Cities (PRICE DECIMAL(10, 2) NOT NULL DEFAULT 1, PRIMARY KEY (id)) LIKE 'cities.csv';"
+    )
     assert [(c.name, str(c.type)) for c in table.schema.visible] == [
         ("id", "int64"), ("name", "string"), ("PRICE", "decimal128(10, 2)"),
     ]  # fmt: skip
@@ -93,7 +104,12 @@ def test_an_own_column_comes_before_that_of_the_file(home: Path) -> None:
         ("CREATE TABLE T LIKE 'empty.jsonl';", "B6103", "'empty.jsonl'", "empty"),
         ("CREATE TABLE T (PRIMARY KEY (nosuch)) LIKE 'cities.csv';", "B2002", "nosuch", "not defined"),
         ("CREATE TABLE T LIKE cities;", "B1001", "cities", "a file in quotes"),
-        ("CREATE TABLE T LIKE 'cities.csv' (name STRING) LIKE 'cities.csv' LIKE 'p.parquet';", "B1013", "LIKE", "twice"),
+        (
+            "CREATE TABLE T LIKE 'cities.csv' (name STRING) LIKE 'cities.csv' LIKE 'p.parquet';",
+            "B1013",
+            "LIKE",
+            "twice",
+        ),
     ],
 )
 def test_refused(home: Path, text: str, code: str, place: str, said: str) -> None:

@@ -89,4 +89,6 @@ def test_a_statement_is_read_again_as_it_was_written() -> None:
     progress, text = Progress(), "V := SELECT id FROM Customers WHERE count(orders) > 2;\n"
     assert compile_script(TABLES + text, progress=progress).ok
     changed = TABLES.replace("Customers.orders :=", "Customers.former :=") + text
-    assert [d.code for d in compile_script(changed, progress=progress).diagnostics if d.severity == "error"] == ["B3031"]
+    assert [d.code for d in compile_script(changed, progress=progress).diagnostics if d.severity == "error"] == [
+        "B3031"
+    ]

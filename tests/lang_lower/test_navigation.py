@@ -35,7 +35,11 @@ Machines.home := JOIN Sites s ON s.site = _.site;
         ("V := SELECT s.machine.home.addr.zip FROM Sensors s", ["zip"], 1),
         ("V := SELECT i.parent.label, i.i FROM Groups.items i", ["label", "i"], 1),
         ("V := SELECT sensorid FROM Sensors WHERE machine.name = 'x' ORDER BY machine.name LIMIT 3", ["sensorid"], 1),
-        ("V := SELECT s.machine.name, max(s.lastReading.temp) AS t FROM Sensors s GROUP BY s.machine.name", ["name", "t"], 2),
+        (
+            "V := SELECT s.machine.name, max(s.lastReading.temp) AS t FROM Sensors s GROUP BY s.machine.name",
+            ["name", "t"],
+            2,
+        ),
     ],
 )
 def test_it_is_a_left_join_once_per_path(query: str, columns: list[str], joins: int) -> None:
@@ -53,7 +57,12 @@ def test_it_is_a_left_join_once_per_path(query: str, columns: list[str], joins: 
         ("Sensors.t := readings.temp", "B4032", "readings.temp", "max(readings.temp)"),
         ("V := SELECT s.lastReading.tem FROM Sensors s", "B2002", "tem", "did you mean `temp`?"),
         ("V := SELECT s.lastReading FROM Sensors s", "B4003", "s.lastReading", "JOIN s.lastReading x"),
-        ("V := SELECT machine.name FROM Sensors s, Sensors z", "B2003", "machine", "`s.machine.name` or `z.machine.name`"),
+        (
+            "V := SELECT machine.name FROM Sensors s, Sensors z",
+            "B2003",
+            "machine",
+            "`s.machine.name` or `z.machine.name`",
+        ),
     ],
 )
 def test_what_is_not_one_value_is_refused(query: str, code: str, place: str, hint: str) -> None:

@@ -38,7 +38,11 @@ def test_nested_data_goes_as_deep_as_it_is() -> None:
     assert view.parent == "MonitorGroup"
     parts = found.views["MonitorGroup.machines.parts"]
     assert parts.schema.key == ("_groupid", "_index_2", "_index")
-    assert relationship(found, "MonitorGroup", "machines") == ("MonitorGroup.machines", (("groupid", "_groupid"),), None)
+    assert relationship(found, "MonitorGroup", "machines") == (
+        "MonitorGroup.machines",
+        (("groupid", "_groupid"),),
+        None,
+    )
     assert relationship(found, "MonitorGroup.machines", "parent") == ("MonitorGroup", (("_groupid", "groupid"),), 1)
     assert [c.name for c in found.inputs["MonitorGroup"].schema.visible] == ["groupid", "groupName", "addr"]
 
@@ -96,7 +100,9 @@ def test_a_limited_relationship_is_cut_per_row_of_its_owner() -> None:
 
 
 def test_a_relationship_through_another_table() -> None:
-    found = catalog("Sensors.peers := JOIN Machines m ON m.machineid = _.machineid JOIN Sensors p ON p.machineid = m.machineid")
+    found = catalog(
+        "Sensors.peers := JOIN Machines m ON m.machineid = _.machineid JOIN Sensors p ON p.machineid = m.machineid"
+    )
     assert found.views["Sensors.peers"].schema.key == ("_sensorid", "sensorid")
     assert relationship(found, "Sensors", "peers") == ("Sensors.peers", (("sensorid", "_sensorid"),), None)
 

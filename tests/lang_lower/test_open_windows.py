@@ -29,7 +29,10 @@ SUMS = f"Sums := SELECT wend, sum(price) AS p FROM {TUMBLE} GROUP BY wend"
             "CREATE SUBSCRIPTION S ON ADD AS SELECT date_trunc('HOUR', at) AS h, count(*) AS n FROM _Bid GROUP BY h;",
             ["`S` observes"],
         ),
-        ("CREATE SUBSCRIPTION S ON ADD AS SELECT date_trunc('HOUR', at) AS h, count(*) AS n FROM _Plain GROUP BY h;", []),
+        (
+            "CREATE SUBSCRIPTION S ON ADD AS SELECT date_trunc('HOUR', at) AS h, count(*) AS n FROM _Plain GROUP BY h;",
+            [],
+        ),
     ],
 )
 def test_windows_that_grow_are_told(text: str, said: list[str]) -> None:

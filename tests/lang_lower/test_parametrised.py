@@ -49,7 +49,11 @@ def test_they_are_one_with_the_plain_form() -> None:
         ("N(i INT) := SUBSCRIBE SELECT k, sum(v) AS v FROM U WHERE k = :i GROUP BY k", "k = :i", "as a view"),
         ("N(i INT) := SUBSCRIBE SELECT max(v) AS v FROM U WHERE k = :i", "k = :i", "as a view"),
         ("N(i INT) := SUBSCRIBE SELECT v FROM U WHERE k = :i ORDER BY v LIMIT 3", "k = :i", "as a view"),
-        ("N(i INT) := SUBSCRIBE SELECT v, row_number() OVER (ORDER BY v) AS n FROM U WHERE k = :i", "k = :i", "as a view"),
+        (
+            "N(i INT) := SUBSCRIBE SELECT v, row_number() OVER (ORDER BY v) AS n FROM U WHERE k = :i",
+            "k = :i",
+            "as a view",
+        ),
         ("N(i INT) := SUBSCRIBE SELECT a + :i AS x FROM T", ":i", "as a view"),
         ("N(i INT) := SUBSCRIBE SELECT v FROM U WHERE v > (SELECT max(a) FROM T WHERE a < :i)", None, "as a view"),
         ("N(i INT) := SUBSCRIBE SELECT a FROM T WHERE a = :i UNION ALL SELECT id FROM U", None, "as a view"),

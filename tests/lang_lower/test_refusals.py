@@ -43,8 +43,18 @@ CASES = [
     ("V := SELECT * FROM Sensors s, Readings s", "B2005", "Readings s", "another alias"),
     ("V := SELECT sensorid, name AS sensorid FROM Sensors", "B3043", "name AS sensorid", "another name with AS"),
     ("V := SELECT s.*, 1 AS name FROM Sensors s", "B3043", "1 AS name", "another name with AS"),
-    ("V := SELECT x.name FROM (SELECT name, sensorid AS name FROM Sensors) x", "B2003", "x.name", "rename them with AS"),
-    ("V := WITH x AS (SELECT name, sensorid AS name FROM Sensors) SELECT name FROM x", "B2003", "name", "rename them with AS"),
+    (
+        "V := SELECT x.name FROM (SELECT name, sensorid AS name FROM Sensors) x",
+        "B2003",
+        "x.name",
+        "rename them with AS",
+    ),
+    (
+        "V := WITH x AS (SELECT name, sensorid AS name FROM Sensors) SELECT name FROM x",
+        "B2003",
+        "name",
+        "rename them with AS",
+    ),
     ("V := SELECT sensorid, temp, count(*) AS n FROM Readings GROUP BY sensorid", "B3030", "temp", "max(temp)"),
     ("V := SELECT sensorid FROM Sensors WHERE count(*) > 1", "B3031", "count(*) > 1", "HAVING"),
     ("V := SELECT sensorid FROM Sensors WHERE name", "B3002", "name", "compare it"),
@@ -61,7 +71,12 @@ CASES = [
     ("V := SELECT CASE temp WHEN time THEN 1 END AS x FROM Readings", "B3002", "time THEN 1", "CAST one side"),
     ("V := SELECT if(name, 1, 2) AS x FROM Sensors", "B3002", "name", "compare it"),
     ("V := SELECT s.name FROM Sensors s JOIN Readings r ON r.temp", "B3002", "r.temp", "compare it"),
-    ("V := SELECT s.name FROM Sensors s JOIN Readings r ON max(r.temp) > 1", "B3031", "max(r.temp) > 1", "subquery of FROM"),
+    (
+        "V := SELECT s.name FROM Sensors s JOIN Readings r ON max(r.temp) > 1",
+        "B3031",
+        "max(r.temp) > 1",
+        "subquery of FROM",
+    ),
     (f"V := SELECT sensorid FROM Sensors WHERE {NUMBER} = 1", "B3038", f"{NUMBER} = 1", "QUALIFY"),
     (f"V := SELECT sensorid, {NUMBER} AS n FROM Sensors WHERE n = 1", "B3038", "n = 1", "QUALIFY"),
     (
@@ -120,14 +135,29 @@ CASES = [
         )
     ),
     ("V := SELECT 1.20E-38BD AS x FROM Sensors", "B3003", "1.20E-38BD", "38 digits"),
-    ("V := SELECT CAST(name AS DECIMAL(40, 2)) AS x FROM Sensors", "B3003", "CAST(name AS DECIMAL(40, 2))", "38 digits"),
+    (
+        "V := SELECT CAST(name AS DECIMAL(40, 2)) AS x FROM Sensors",
+        "B3003",
+        "CAST(name AS DECIMAL(40, 2))",
+        "38 digits",
+    ),
     ("V := SELECT sensorid FROM Readings WHERE tags = 1", "B3002", "tags = 1", "CAST"),
     ("V := SELECT time + 1 AS x FROM Readings", "B3002", "time + 1", "CAST"),
     ("V := SELECT rand() AS r FROM Sensors", "B3006", "rand()", "now()"),
     ("V := SELECT foo(name) AS r FROM Sensors", "B3005", "foo(name)", "Spark SQL has no function"),
     ("V := SELECT CAST(uper(name) AS STRING) AS r FROM Sensors", "B3005", "uper(name)", "did you mean `upper`?"),
-    ("V := SELECT CAST(nosuch(name) AS STRING) AS r FROM Sensors", "B3005", "nosuch(name)", "Spark SQL has no function"),
-    ("V := SELECT CAST(bitmap_or_agg(x'01') AS STRING) AS r FROM Sensors", "B3005", "bitmap_or_agg(x'01')", "without it"),
+    (
+        "V := SELECT CAST(nosuch(name) AS STRING) AS r FROM Sensors",
+        "B3005",
+        "nosuch(name)",
+        "Spark SQL has no function",
+    ),
+    (
+        "V := SELECT CAST(bitmap_or_agg(x'01') AS STRING) AS r FROM Sensors",
+        "B3005",
+        "bitmap_or_agg(x'01')",
+        "without it",
+    ),
     ("V := SELECT parse_json(name) AS r FROM Sensors", "B3044", "", "variant_get(v"),
     ("V := SELECT greatest(name, 5) AS r FROM Sensors", "B3002", "greatest(name, 5)", "CAST the arguments"),
     ("V := SELECT try_mod(sensorid) AS r FROM Sensors", "B3002", "try_mod(sensorid)", "it takes 2 arguments"),
@@ -150,7 +180,12 @@ CASES = [
     ("V := SELECT upper(array(name)) AS r FROM Sensors", "B3002", "upper(array(name))", "CAST the arguments"),
     ("V := SELECT sqrt(name = 'x') AS r FROM Sensors", "B3002", "sqrt(name = 'x')", "CAST the arguments"),
     ("V := SELECT uper(name) AS r FROM Sensors", "B3005", "uper(name)", "did you mean `upper`?"),
-    ("V := SELECT (SELECT temp FROM Readings r WHERE r.sensorid = s.sensorid) AS x FROM Sensors s", "B3010", "", "LIMIT 1"),
+    (
+        "V := SELECT (SELECT temp FROM Readings r WHERE r.sensorid = s.sensorid) AS x FROM Sensors s",
+        "B3010",
+        "",
+        "LIMIT 1",
+    ),
     ("V := SELECT sensorid FROM Sensors UNION ALL SELECT sensorid, temp FROM Readings", "B3052", "", "same number"),
     ("V := SELECT row_number() AS n FROM Sensors", "B3036", "", "OVER"),
     (
@@ -163,7 +198,12 @@ CASES = [
     ("V := SELECT m.sensors FROM Machines m", "B4003", "m.sensors", "JOIN m.sensors"),
     ("V := SELECT * FROM Machines m JOIN m.sensor s", "B4001", "sensor", "did you mean `sensors`?"),
     ("V := SELECT * FROM Sensors s JOIN s.name n", "B4002", "name", "s.name"),
-    ("Machines.x := SELECT count(*) FROM Sensors s WHERE s.machineid = _.machinid", "B2002", "_.machinid", "`machineid`"),
+    (
+        "Machines.x := SELECT count(*) FROM Sensors s WHERE s.machineid = _.machinid",
+        "B2002",
+        "_.machinid",
+        "`machineid`",
+    ),
     ("Machines.x := count(sensrs)", "B4021", "count(sensrs)", "did you mean `sensors`?"),
     ("Machine.x := 1", "B2001", "Machine", "did you mean `Machines`?"),
     ("Machines.sensors.x := 1", "B4004", "", "`Sensors` itself"),
@@ -217,7 +257,9 @@ def test_refusal(text: str, code: str, place: str, hint: str) -> None:
 
 
 def test_one_mistake_is_said_once() -> None:
-    compiled = compile_script(BASE + "V := SELECT nope FROM Sensors;\nW := SELECT * FROM V;\nV.x := 1;\nEXPORT W TO a.B;")
+    compiled = compile_script(
+        BASE + "V := SELECT nope FROM Sensors;\nW := SELECT * FROM V;\nV.x := 1;\nEXPORT W TO a.B;"
+    )
     assert [d.code for d in compiled.diagnostics if d.severity == "error"] == ["B2002"]
 
 
@@ -256,7 +298,10 @@ TOTAL = "(SELECT k, count(*) AS n FROM _A GROUP BY k)"
         ("SELECT x.k, count(*) AS n FROM _A a JOIN _Kinds x ON x.k = a.k GROUP BY x.k", None),
         ("SELECT k > 5 AS large, count(*) AS n FROM _A GROUP BY k > 5", None),
         (f"SELECT b.t, x.n FROM _B b JOIN {TOTAL} x ON x.k = b.k EMIT AFTER WATERMARK", ("B5013", "error")),
-        ("SELECT k, FLOOR(t TO HOUR) AS h, count(*) AS n FROM _A GROUP BY k, FLOOR(t TO HOUR) EMIT AFTER WATERMARK", None),
+        (
+            "SELECT k, FLOOR(t TO HOUR) AS h, count(*) AS n FROM _A GROUP BY k, FLOOR(t TO HOUR) EMIT AFTER WATERMARK",
+            None,
+        ),
         ("SELECT count(*) AS n FROM _A", None),
         ("SELECT k, count(*) AS n FROM _Plain GROUP BY k", None),
         ("SELECT k, count(*) AS n FROM _A WHERE t > now() - INTERVAL 1 DAY GROUP BY k", None),

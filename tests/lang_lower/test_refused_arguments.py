@@ -151,7 +151,14 @@ def test_spark_agrees(spark: Any) -> None:
 
 
 def test_the_printer_below_says_nothing_to_users(caplog: pytest.LogCaptureFixture) -> None:
-    calls = ("max_by(x, k, 2)", "to_char(x, '999')", "to_char(x, s)", "to_char(s)", "to_char(xs, '9')", "instr(s, 'a', 1, 1)")
+    calls = (
+        "max_by(x, k, 2)",
+        "to_char(x, '999')",
+        "to_char(x, s)",
+        "to_char(s)",
+        "to_char(xs, '9')",
+        "instr(s, 'a', 1, 1)",
+    )
     for call in calls:
         compile_script(f"{TABLE}V := SELECT {call} AS v FROM T; W := SELECT {call} FROM T;")
     assert caplog.records == []

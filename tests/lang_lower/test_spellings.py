@@ -84,7 +84,11 @@ def test_what_is_meant_here_too(text: str) -> None:
             "put the query into a view",
         ),
         ("V := SELECT JSON_OBJECT('a' VALUE id) AS j FROM Orders;", "B3040", "named_struct"),
-        ("V := SELECT id FROM Orders MATCH_RECOGNIZE (PARTITION BY id ORDER BY ts PATTERN (A B));", "B3040", "WINDOW BY"),
+        (
+            "V := SELECT id FROM Orders MATCH_RECOGNIZE (PARTITION BY id ORDER BY ts PATTERN (A B));",
+            "B3040",
+            "WINDOW BY",
+        ),
         *[
             (f"CREATE TABLE A (id INT, b STRING METADATA FROM '{key}');", "B1033", "send it with the row")
             for key in ("offset", "Key", "topic", "partition", "headers", "leader-epoch")
@@ -118,7 +122,9 @@ def test_they_give_what_they_say(spark: Any) -> None:
         """,
         spark=spark,
     )
-    wb.insert("Orders", [{"id": 1, "ts": "2024-01-03 00:00:00", "items": [{"sku": "x", "qty": 2}, {"sku": "y", "qty": 1}]}])
+    wb.insert(
+        "Orders", [{"id": 1, "ts": "2024-01-03 00:00:00", "items": [{"sku": "x", "qty": 2}, {"sku": "y", "qty": 1}]}]
+    )
     wb.insert("A", [{"id": 4}])
     wb.step()
     assert [(str(r["window_time"])[:23], r["n"]) for r in wb.rows("Weeks")] == [("2024-01-03 23:59:59.999", 1)]

@@ -179,7 +179,9 @@ def test_a_chain_goes_by_the_firings_below() -> None:
 def test_a_view_or_subquery_of_a_stream_may_be_the_table() -> None:
     node = node_of("V := SELECT max(twice) AS m FROM big WINDOW (timeInterval, intervalDuration(5))")
     assert (node.order, node.clock, node.time) == ("big._uid", "_ingest_time", "trades.ts") or node.time == "big.at"
-    text = "V := SELECT max(p) AS m FROM (SELECT price + 1 AS p FROM trades WHERE qty > 1) WINDOW (sliding, count(3)) AS t"
+    text = (
+        "V := SELECT max(p) AS m FROM (SELECT price + 1 AS p FROM trades WHERE qty > 1) WINDOW (sliding, count(3)) AS t"
+    )
     assert node_of(text).input.schema.find("t.p") is not None
 
 
@@ -205,7 +207,10 @@ AGGREGATES = [
     ("MaxCount(price + 1)", "size(filter(collect_list(price + 1), v -> v = max(price + 1)))"),
     ("ArgMin(price, sym)", "min_by(sym, price)"),
     ("argmax(price, sym)", "max_by(sym, price)"),
-    ("CountByDistinct(qty)", "transform(array_distinct(collect_list(qty)), v -> size(filter(collect_list(qty), w -> w = v)))"),
+    (
+        "CountByDistinct(qty)",
+        "transform(array_distinct(collect_list(qty)), v -> size(filter(collect_list(qty), w -> w = v)))",
+    ),
 ]
 
 
@@ -217,16 +222,22 @@ def test_aggregates_by_their_names_in_spl(spl: str, sql: str) -> None:
 
 def test_counts_over_all_groups() -> None:
     counts = "CountGroups() AS g, CountAll() AS a, CountByGroup() AS b, size(CountByGroup()) AS s"
-    node = node_of(f"V := SELECT sym, {counts} FROM trades WINDOW (sliding, count(4)) GROUP BY sym HAVING CountAll() > 1")
+    node = node_of(
+        f"V := SELECT sym, {counts} FROM trades WINDOW (sliding, count(4)) GROUP BY sym HAVING CountAll() > 1"
+    )
     assert [c.count for c in node.counts] == [GroupCount.GROUPS, GroupCount.ROWS, GroupCount.BY_GROUP]
     assert (
-        node_of("V := SELECT CountGroups() AS g FROM trades WINDOW (sliding, count(4), partitioned BY sym) GROUP BY sym").counts
+        node_of(
+            "V := SELECT CountGroups() AS g FROM trades WINDOW (sliding, count(4), partitioned BY sym) GROUP BY sym"
+        ).counts
         == ()
     )
 
 
 def test_columns_are_named_by_what_is_written() -> None:
-    plan = plan_of("V := SELECT ArgMin(price, sym), Count(), Average(qty), Any(sym) FROM trades WINDOW (sliding, count(4))")
+    plan = plan_of(
+        "V := SELECT ArgMin(price, sym), Count(), Average(qty), Any(sym) FROM trades WINDOW (sliding, count(4))"
+    )
     assert plan.schema.names == ("argmin_price_sym", "count", "average_qty", "any_sym")
 
 
@@ -241,9 +252,7 @@ def test_the_functions_of_the_language_stay_as_they_are() -> None:
     assert ARITY["count"][0] == 1
     assert not {"average", "collectdistinct", "countdistinct", "firing"} & {k.lower() for k in BY_KEY}
     assert codes("V := SELECT count() AS n FROM trades") == ["B3002"]
-    elsewhere = (
-        "V := SELECT n FROM (SELECT Count() AS n FROM trades) q; W := SELECT 1 AS one FROM trades WINDOW (sliding, count(4))"
-    )
+    elsewhere = "V := SELECT n FROM (SELECT Count() AS n FROM trades) q; W := SELECT 1 AS one FROM trades WINDOW (sliding, count(4))"
     assert codes(elsewhere)[0] == "B3002"
 
 

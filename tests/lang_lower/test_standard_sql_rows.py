@@ -141,4 +141,6 @@ def test_the_standard_query_needs_tables_alone(seed: int) -> None:
         lowering = lower_statements(parse_script(text, "again"), None, None, (), {}, known.copy())
         assert not [d for d in lowering.diagnostics if d.severity is Severity.ERROR], text
         again = lowering.definitions.get("Again").schema
-        assert {c.name: c.type for c in view.schema.visible}.items() <= {c.name: c.type for c in again.visible}.items(), text
+        assert {c.name: c.type for c in view.schema.visible}.items() <= {
+            c.name: c.type for c in again.visible
+        }.items(), text

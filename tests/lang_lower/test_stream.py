@@ -96,11 +96,16 @@ def test_refusals(text: str, code: str) -> None:
             " gap => INTERVAL '1' HOUR) GROUP BY wstart",
             False,
         ),
-        ("SELECT m.s, m.e FROM (SELECT wstart AS s, wend AS e, count(*) AS n FROM W GROUP BY wend) m GROUP BY m.e", True),
+        (
+            "SELECT m.s, m.e FROM (SELECT wstart AS s, wend AS e, count(*) AS n FROM W GROUP BY wend) m GROUP BY m.e",
+            True,
+        ),
     ],
 )
 def test_only_real_windows_tell_their_other_end(text: str, accepted: bool) -> None:
-    windows = "W := SELECT * FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '1' HOUR);\n"
+    windows = (
+        "W := SELECT * FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '1' HOUR);\n"
+    )
     found = compile_script(f"{BASE}{windows}V := {text}")
     assert found.ok == accepted, [d.message for d in found.diagnostics]
     if not accepted:

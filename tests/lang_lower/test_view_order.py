@@ -57,8 +57,13 @@ def test_the_rows_are_not_sorted_to_be_kept() -> None:
 
 
 def test_templates_and_relationships_take_it() -> None:
-    found = catalog("Q(x STRING) := SELECT id FROM Dear WHERE name <> :x LIMIT 5;\nU.dear := JOIN Dear d ON d.id > _.t;")
-    assert [(s.descending, s.nulls_first) for s in plan_order(found.templates["Q"].plan)] == [(True, False), (False, True)]
+    found = catalog(
+        "Q(x STRING) := SELECT id FROM Dear WHERE name <> :x LIMIT 5;\nU.dear := JOIN Dear d ON d.id > _.t;"
+    )
+    assert [(s.descending, s.nulls_first) for s in plan_order(found.templates["Q"].plan)] == [
+        (True, False),
+        (False, True),
+    ]
     (relationship,) = (r for r in found.relationships if r.name == "dear")
     assert [o.expr.name for o in relationship.order] == ["_order", "name"]
     own = catalog("Q() := SELECT id FROM Dear ORDER BY id;\nU.dear := JOIN Dear d ON d.id = _.t ORDER BY d.id DESC;")

@@ -78,7 +78,9 @@ class Client:
 
     def at(self, method: str, uri: str, line: int, character: int, **more: Any) -> Any:
         """A request about a place."""
-        return self.ask(method, {"textDocument": {"uri": uri}, "position": {"line": line, "character": character}, **more})
+        return self.ask(
+            method, {"textDocument": {"uri": uri}, "position": {"line": line, "character": character}, **more}
+        )
 
     def open(self, path: Path, text: str) -> str:
         """Open a document; its address."""
@@ -88,7 +90,10 @@ class Client:
 
     def change(self, uri: str, version: int, *changes: dict[str, Any]) -> None:
         """Edits of a document."""
-        self.tell("textDocument/didChange", {"textDocument": {"uri": uri, "version": version}, "contentChanges": list(changes)})
+        self.tell(
+            "textDocument/didChange",
+            {"textDocument": {"uri": uri, "version": version}, "contentChanges": list(changes)},
+        )
 
     def diagnostics(self, uri: str, has: str | None) -> list[dict[str, Any]]:
         """The next diagnostics of a document in which a text stands; None: the next that are no errors."""

@@ -44,6 +44,8 @@ def test_figures_of_a_store(case: str, tmp_path: Path) -> None:
     client.diagnostics(uri, None)
     reported = case in ("beside", "given")
     text = _hovered(client, uri, reported)
-    assert ("in the store after epoch 1: 1,234 rows; 12 changed per epoch on average, in 0.25 s" in text) == reported, text
+    assert ("in the store after epoch 1: 1,234 rows; 12 changed per epoch on average, in 0.25 s" in text) == reported, (
+        text
+    )
     assert "auction" in text
     assert client.close() == 0

@@ -36,7 +36,9 @@ def edited(text: str, edits: list[dict[str, Any]]) -> str:
         start, end = e["range"]["start"], e["range"]["end"]
         assert start["line"] == end["line"]
         line = units[start["line"]]
-        units[start["line"]] = line[: 2 * start["character"]] + e["newText"].encode("utf-16-le") + line[2 * end["character"] :]
+        units[start["line"]] = (
+            line[: 2 * start["character"]] + e["newText"].encode("utf-16-le") + line[2 * end["character"] :]
+        )
     return b"".join(units).decode("utf-16-le")
 
 

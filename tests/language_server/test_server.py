@@ -39,7 +39,8 @@ def test_a_mistake_is_told_and_mended(client: Client, tmp_path: Path) -> None:
     assert found["code"] == "B2002"
     assert found["range"] == {"start": {"line": 2, "character": 14}, "end": {"line": 2, "character": 18}}
     (action,) = client.ask(
-        "textDocument/codeAction", {"textDocument": {"uri": uri}, "range": found["range"], "context": {"diagnostics": [found]}}
+        "textDocument/codeAction",
+        {"textDocument": {"uri": uri}, "range": found["range"], "context": {"diagnostics": [found]}},
     )
     (edit,) = action["edit"]["changes"][uri]
     client.change(uri, 3, {"range": edit["range"], "text": edit["newText"]})
@@ -57,7 +58,8 @@ def test_words_names_and_layout(client: Client, tmp_path: Path) -> None:
     edit = client.at("textDocument/rename", uri, 0, 33, newName="cost")["changes"][uri]
     assert [e["newText"] for e in edit] == ["cost", "cost"]
     refused = client.request(
-        "textDocument/rename", {"textDocument": {"uri": uri}, "position": {"line": 0, "character": 33}, "newName": "select"}
+        "textDocument/rename",
+        {"textDocument": {"uri": uri}, "position": {"line": 0, "character": 33}, "newName": "select"},
     )
     assert "keyword" in refused["error"]["message"]
     client.change(uri, 2, {"text": SCRIPT + "Low := SELECT h. FROM High h"})

@@ -84,7 +84,9 @@ def test_a_promised_latency_and_hints_bind() -> None:
 def test_rates_and_latencies_are_read() -> None:
     text = TABLE + LOW + "/*+ rate(2.5), latency(2 s) */\nBy(a INT) := SELECT * FROM T WHERE a = :a;\n"
     assert compile_script(text).catalog.hints.promises == {"By": Promise(2.5, 2.0)}
-    reported = compile_script(TABLE + "/*+ rate(often) */\n" + LOW + "/*+ latency(7) */\nV := SELECT k FROM T;").diagnostics
+    reported = compile_script(
+        TABLE + "/*+ rate(often) */\n" + LOW + "/*+ latency(7) */\nV := SELECT k FROM T;"
+    ).diagnostics
     assert [d.code for d in reported if d.code.startswith("B40")] == ["B4035", "B4035"]
     assert [d.code for d in compile_script("/*+ rate(2) */\n" + TABLE).diagnostics if d.code == "B4033"] == ["B4033"]
 
@@ -113,7 +115,9 @@ def test_a_choice_is_known_again() -> None:
 
 
 def test_epochs_are_measured() -> None:
-    known = Measured().after({"V": 10}, {"V": 0.5}, 7.0).after({"V": 20, "W": 1}, {"V": 1.5}, 3.0).after({"V": 0}, {}, 9.0)
+    known = (
+        Measured().after({"V": 10}, {"V": 0.5}, 7.0).after({"V": 20, "W": 1}, {"V": 1.5}, 3.0).after({"V": 0}, {}, 9.0)
+    )
     assert (known.epochs, known.pause, known.changed, known.seconds) == (2, 3.0, {"V": 15, "W": 0.5}, {"V": 1.0})
     assert Measured.of_document(json.loads(json.dumps(known.as_document()))).changed == known.changed
     for _ in range(1000):
@@ -170,9 +174,7 @@ def test_a_promised_freshness_leaves_less_to_epochs() -> None:
         assert cost_of(made.found, chosen) > cost_of(made.found, best)
 
 
-TEMPLATES = (
-    "/*+ rate({}), latency({}) */\nBy(x INT) := SELECT k FROM T WHERE a = :x;\nKey(x INT) := SELECT a FROM T WHERE k = :x;\n"
-)
+TEMPLATES = "/*+ rate({}), latency({}) */\nBy(x INT) := SELECT k FROM T WHERE a = :x;\nKey(x INT) := SELECT a FROM T WHERE k = :x;\n"
 
 
 @pytest.mark.parametrize(
@@ -196,20 +198,26 @@ def test_a_template_that_is_asked_rarely_scans(rate: float, latency: str, change
 def test_an_index_goes_with_the_choice(executor: Any, tmp_path: Path) -> None:
     url, catalog = f"sqlite:///{tmp_path}/s.db", compile_script(TABLE + TEMPLATES.format(1, "1 s")).catalog
     scanning = PlacedViews(scanning=frozenset({"By", "Gone"}))
-    for epoch, (now, requested) in enumerate(((catalog, True), (with_choice(catalog, scanning), False), (catalog, True))):
+    for epoch, (now, requested) in enumerate(
+        ((catalog, True), (with_choice(catalog, scanning), False), (catalog, True))
+    ):
         bench = Workbench.of_catalog(now, url, spark=executor)
         bench.clock(f"2024-01-01 00:00:0{epoch}")
         bench.insert("T", [{"k": epoch, "a": 1}])
         bench.step()
         assert ("a",) in {i for t in bench.store.tables() if t.name == "T" for i in t.indexes} or not requested
         with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
-            made = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'index' AND sql LIKE '%(\"a\"%'").fetchall()
+            made = connection.execute(
+                "SELECT sql FROM sqlite_master WHERE type = 'index' AND sql LIKE '%(\"a\"%'"
+            ).fetchall()
         assert bool(made) == requested, made
         assert sorted(r["k"] for r in bench.graphql("{ by(x: 1) { k } }")["data"]["by"]) == list(range(epoch + 1))
         bench.close()
 
 
-def _started(catalog: Catalog, url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **optimize: Any) -> tuple[Catalog, str]:
+def _started(
+    catalog: Catalog, url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **optimize: Any
+) -> tuple[Catalog, str]:
     """The catalog of a run as its first epoch would have it, and what the run told before."""
     reported: list[str] = []
 
@@ -219,13 +227,17 @@ def _started(catalog: Catalog, url: str, folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(runner, "quiet_session", lambda *_: None)
     monkeypatch.setattr(runner, "maintain", maintain_nothing)
     monkeypatch.setattr(runner.Runner, "_join", lambda *_: True)
-    with runner.Runner(folder / "s.sqrl", catalog, ProjectSettings(folder, optimize=optimize), url, accept_clock=True) as run:
+    with runner.Runner(
+        folder / "s.sqrl", catalog, ProjectSettings(folder, optimize=optimize), url, accept_clock=True
+    ) as run:
         with pytest.raises(KeyboardInterrupt):
             run.run(lambda progress: None, StopFlag(), reported.append)
         return run.catalog, "\n".join(reported)
 
 
-def test_a_start_chooses_where_the_project_says_so(executor: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_chooses_where_the_project_says_so(
+    executor: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url, catalog = f"sqlite:///{tmp_path}/s.db", compile_script(TABLE + LOW).catalog
     rates = {"rate": 0.001, "at_start": True}
     bench = Workbench.of_catalog(catalog, url, spark=executor)

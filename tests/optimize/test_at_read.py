@@ -53,7 +53,11 @@ NAMES = [v.partition(" ")[0] for v in VIEWS if not v.startswith("_")]
 
 def script(at_read: set[str]) -> str:
     lines = (f"/*+ at_read */\n{v}" if v.partition(" ")[0] in at_read else v for v in VIEWS)
-    return INPUTS + "\n".join(lines) + "\nKeyed.some := JOIN Some s ON s.k = _.k;\nKeyed.bags := JOIN Joined j ON j.k = _.k;\n"
+    return (
+        INPUTS
+        + "\n".join(lines)
+        + "\nKeyed.some := JOIN Some s ON s.k = _.k;\nKeyed.bags := JOIN Joined j ON j.k = _.k;\n"
+    )
 
 
 def partly_at_read(catalog: Catalog, random: Random, share: float) -> Catalog:
@@ -93,7 +97,9 @@ ASKED = "{ some {k s} groups {a n} first3 {d s} keyed {k some {t} bags {s m}} jo
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("each_store", ["sqlite", *at_night(["postgres"])], indirect=True)
-def test_views_move_between_epochs_and_requests(executor: Any, each_store: str, tmp_path: pathlib.Path, request: Any) -> None:
+def test_views_move_between_epochs_and_requests(
+    executor: Any, each_store: str, tmp_path: pathlib.Path, request: Any
+) -> None:
     """Each start has another choice over the same store; every answer is that of batch, and of GraphQL with all views stored."""
     random = Random(7)
     url = f"sqlite:///{tmp_path}/s.db" if each_store == "sqlite" else request.getfixturevalue("postgres_url")
@@ -157,7 +163,11 @@ TABLE = "CREATE TABLE T (k INT, d DOUBLE, a ARRAY<INT>, PRIMARY KEY (k));\n"
 @pytest.mark.parametrize(
     ("text", "code", "message"),
     [
-        ("/*+ at_read */\nV := SELECT k, median(d) AS m FROM T GROUP BY k;", "B8024", "cannot be computed at read time"),
+        (
+            "/*+ at_read */\nV := SELECT k, median(d) AS m FROM T GROUP BY k;",
+            "B8024",
+            "cannot be computed at read time",
+        ),
         (
             "/*+ at_read */\nV := SELECT d, count(*) AS n FROM T GROUP BY d;",
             "B8024",
@@ -165,7 +175,11 @@ TABLE = "CREATE TABLE T (k INT, d DOUBLE, a ARRAY<INT>, PRIMARY KEY (k));\n"
         ),
         ("/*+ at_read */\nV := SELECT k FROM T WITH HISTORY;", "B8024", "its history is retained"),
         ("/*+ at_read */\nV := SELECT k FROM T;\nEXPORT V TO print.v;", "B8024", "its changes are exported"),
-        ("CREATE TABLE _P (k INT, PRIMARY KEY (k));\n/*+ at_read */\nV := SELECT k FROM _P;", "B8024", "which is not stored"),
+        (
+            "CREATE TABLE _P (k INT, PRIMARY KEY (k));\n/*+ at_read */\nV := SELECT k FROM _P;",
+            "B8024",
+            "which is not stored",
+        ),
         ("CREATE STREAM S (k INT) KEEP 7 DAYS;\n/*+ at_read */\nV := SELECT k FROM S;", "B8024", "rows leave `S`"),
         ("/*+ at_read, maintain */\nV := SELECT k FROM T;", "B4039", "both maintained and computed"),
         ("/*+ at_read */\n_V := SELECT k FROM T;", "B4033", "there is no hint `at_read` for `_V`"),
@@ -181,7 +195,8 @@ def test_what_cannot_be_is_refused(text: str, code: str, message: str) -> None:
 
 def test_nothing_is_stored_and_what_it_reads_has_the_indexes() -> None:
     text = (
-        TABLE + "/*+ at_read, query_by_any(x) */\nV := SELECT k, k + 0 AS y, k AS x FROM T WHERE d > 1;\nU := SELECT k FROM V;"
+        TABLE
+        + "/*+ at_read, query_by_any(x) */\nV := SELECT k, k + 0 AS y, k AS x FROM T WHERE d > 1;\nU := SELECT k FROM V;"
     )
     catalog = compile_script(text).catalog
     pipeline = maintain(catalog)
@@ -194,5 +209,7 @@ def test_nothing_is_stored_and_what_it_reads_has_the_indexes() -> None:
 
 
 def test_a_clock_that_only_requests_read_starts_epochs() -> None:
-    text = "CREATE TABLE T (k INT, t TIMESTAMP, PRIMARY KEY (k));\n/*+ at_read */\nV := SELECT k FROM T WHERE t > now();"
+    text = (
+        "CREATE TABLE T (k INT, t TIMESTAMP, PRIMARY KEY (k));\n/*+ at_read */\nV := SELECT k FROM T WHERE t > now();"
+    )
     assert maintain(compile_script(text).catalog).reads_clock

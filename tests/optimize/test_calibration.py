@@ -35,7 +35,9 @@ def test_differences_of_epochs_become_coefficients() -> None:
         "an index": EpochSeconds(0.1, 0.5 + 5 * SHIPPED.indexed * many),
         "groups": EpochSeconds(0.16, 0.56 + read + (3 * SHIPPED.made + filtered) * groups),
     }
-    made = coefficients(found, {"request": 0.001, "projected": -1.0, "read": 1e-6, "grouped": 2e-6, "matched": 3e-6}, many)
+    made = coefficients(
+        found, {"request": 0.001, "projected": -1.0, "read": 1e-6, "grouped": 2e-6, "matched": 3e-6}, many
+    )
     requested = replace(
         SHIPPED,
         stage=0.06,
@@ -110,7 +112,9 @@ def test_the_commands(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     measured = replace(SHIPPED, stage=0.123)
     monkeypatch.setattr("belvedere.workbench.calibration.calibrate", lambda spark, reported: measured)
-    monkeypatch.setattr("belvedere.spark.jvm.quiet_session.batch_session", lambda: __import__("contextlib").nullcontext(spark))
+    monkeypatch.setattr(
+        "belvedere.spark.jvm.quiet_session.batch_session", lambda: __import__("contextlib").nullcontext(spark)
+    )
     answer = CliRunner().invoke(app, ["calibrate", "--json"])
     assert answer.exit_code == 0, answer.output
     assert json.loads(answer.stdout)["coefficients"]["stage"] == 0.123

@@ -19,7 +19,10 @@ def serves(index: Columns, read: ReadBy) -> bool:
 
 def least(reads: list[ReadBy]) -> int:
     return next(
-        n for n in range(len(reads) + 1) for c in combinations(ALL, n) if all(any(serves(i, r) for i in c) for r in reads)
+        n
+        for n in range(len(reads) + 1)
+        for c in combinations(ALL, n)
+        if all(any(serves(i, r) for i in c) for r in reads)
     )
 
 

@@ -15,7 +15,8 @@ from belvedere.plan.operators.nodes import Filter, Item, Order, Project, Scan
 from belvedere.schema import Column, Schema
 
 SCHEMA = Schema(
-    (Column("group", pa.int64(), False), Column("hour", pa.int64(), False), Column("temp", pa.float64())), ("group", "hour")
+    (Column("group", pa.int64(), False), Column("hour", pa.int64(), False), Column("temp", pa.float64())),
+    ("group", "hour"),
 )
 SCAN = Scan("Hours", SCHEMA)
 

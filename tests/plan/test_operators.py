@@ -169,5 +169,8 @@ def test_a_new_operator_is_one_file_and_five_entries() -> None:
     files = [line.split(":")[0] for line in unsaid(Sampled)]
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     section = page.partition("### A new operator")[2].partition("\n#")[0]
-    assert re.findall(r"^\d\. `([\w/.<>]+)`", section, re.MULTILINE) == ["belvedere/plan/operators/<operator>.py", *files]
+    assert re.findall(r"^\d\. `([\w/.<>]+)`", section, re.MULTILINE) == [
+        "belvedere/plan/operators/<operator>.py",
+        *files,
+    ]
     assert len(files) == 5

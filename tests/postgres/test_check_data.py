@@ -68,14 +68,18 @@ primary_key = ["id"]
     project(tmp_path, source(shop, tables), "IMPORT crm.orders;\nIMPORT crm.customers;")
     looked = looked_at(tmp_path, code=1)
     (other,) = looked["orders"]["failures"]
-    assert (other["code"], other["hint"]) == ("B6223", 'write `primary_key = ["customer", "number"]`, or leave `columns` out')
+    assert (other["code"], other["hint"]) == (
+        "B6223",
+        'write `primary_key = ["customer", "number"]`, or leave `columns` out',
+    )
     assert looked["customers"]["failures"][0]["code"] == "B6223"
 
 
 def test_a_slot_that_is_lost(shop: Shop, tmp_path: Path) -> None:
     """The server removes what a slot had still to read, where it would keep more than it may."""
     shop.run(
-        "INSERT INTO customers VALUES (1, 'Köln', 1)", f"SELECT pg_create_logical_replication_slot('{shop.slot}', 'pgoutput')"
+        "INSERT INTO customers VALUES (1, 'Köln', 1)",
+        f"SELECT pg_create_logical_replication_slot('{shop.slot}', 'pgoutput')",
     )
     project(tmp_path, source(shop), "IMPORT crm.customers;\nIMPORT crm.orders;")
     assert looked_at(tmp_path)["customers"]["fit"] == 1
@@ -93,6 +97,8 @@ def test_a_slot_that_is_lost(shop: Shop, tmp_path: Path) -> None:
         assert "has removed log that the slot" in failure["message"]
         assert failure["hint"].startswith(f'changes are lost: write `slot = "{next_slot(shop.slot)}"` for source "crm"')
     assert looked["customers"]["fit"] == 1, "its rows are looked at all the same"
-    shop.run(f"SELECT pg_drop_replication_slot('{shop.slot}')", f"SELECT pg_create_physical_replication_slot('{shop.slot}')")
+    shop.run(
+        f"SELECT pg_drop_replication_slot('{shop.slot}')", f"SELECT pg_create_physical_replication_slot('{shop.slot}')"
+    )
     (failure,) = looked_at(tmp_path, code=1)["customers"]["failures"]
     assert (failure["code"], failure["message"]) == ("B6222", f'the slot "{shop.slot}" is a physical slot')

@@ -44,7 +44,10 @@ def written(values: list[str | None]) -> bytes:
 def test_random_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = random.Random(seed)
     monkeypatch.setattr(copy_rows, "BLOCK_BYTES", chosen.choice([1, 50, 1_000, 1 << 20]))
-    width, values = chosen.randint(1, 4), VALUES if seed % 2 else [v for v in VALUES if v is None or not {*v} & {*ESCAPES}]
+    width, values = (
+        chosen.randint(1, 4),
+        VALUES if seed % 2 else [v for v in VALUES if v is None or not {*v} & {*ESCAPES}],
+    )
     rows = [[chosen.choice(values) for _ in range(width)] for _ in range(100)]
     text = b"".join(map(written, rows))
     cuts = sorted(chosen.sample(range(len(text)), 20))

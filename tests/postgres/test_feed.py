@@ -56,7 +56,8 @@ def code_of(loop: Loop) -> str:
 @pytest.mark.smoke("connector postgres")
 def test_a_first_read_and_then_what_changes(shop: Shop, spark: Any, tmp_path: Path) -> None:
     shop.run(
-        "INSERT INTO customers VALUES (1, 'Köln', 1.5), (2, NULL, NULL)", "INSERT INTO orders VALUES (1, 1, 10), (2, 1, 5)"
+        "INSERT INTO customers VALUES (1, 'Köln', 1.5), (2, NULL, NULL)",
+        "INSERT INTO orders VALUES (1, 1, 10), (2, 1, 5)",
     )
     loop = Loop(spark, tmp_path, SCRIPT, project(shop))
     agree(loop, shop)
@@ -72,7 +73,11 @@ def test_a_first_read_and_then_what_changes(shop: Shop, spark: Any, tmp_path: Pa
     )
     agree(loop, shop)
     assert len(loop.progress) == 2, "all of it in one epoch"
-    shop.run("TRUNCATE customers, orders", "INSERT INTO customers VALUES (9, 'Ulm', 0)", "INSERT INTO orders VALUES (9, 1, 1)")
+    shop.run(
+        "TRUNCATE customers, orders",
+        "INSERT INTO customers VALUES (9, 'Ulm', 0)",
+        "INSERT INTO orders VALUES (9, 1, 1)",
+    )
     agree(loop, shop)
     shop.run("TRUNCATE orders")
     agree(loop, shop)
@@ -101,7 +106,9 @@ def test_a_first_read_among_writers(shop: Shop, spark: Any, tmp_path: Path) -> N
                     "INSERT INTO orders VALUES (%s, %s, %s)", (chance.randint(1, 50), seed * 1_000_000 + number, number)
                 )
                 if number % 3 == 0:
-                    connection.execute("UPDATE customers SET city = %s WHERE id = %s", (f"c{chance.randint(1, 9)}", seed))
+                    connection.execute(
+                        "UPDATE customers SET city = %s WHERE id = %s", (f"c{chance.randint(1, 9)}", seed)
+                    )
                 if number % 5 == 0:
                     connection.execute("DELETE FROM orders WHERE number = %s", (seed * 1_000_000 + number - 2,))
                 (connection.rollback if number % 7 == 0 else connection.commit)()
@@ -133,7 +140,9 @@ def test_types_and_values_without_a_place(shop: Shop, spark: Any, tmp_path: Path
     script = "IMPORT crm.things AS Things;\nSeen := SELECT * FROM Things;"
     loop = Loop(spark, tmp_path, script, project(shop))
     loop.once()
-    shop.run("INSERT INTO things SELECT 3, b, s, f, d, n, w, t, j, u, y, day, at, local, tags, e FROM things WHERE id = 1")
+    shop.run(
+        "INSERT INTO things SELECT 3, b, s, f, d, n, w, t, j, u, y, day, at, local, tags, e FROM things WHERE id = 1"
+    )
     shop.run("INSERT INTO things (id, n) VALUES (4, 'NaN')", "INSERT INTO things (id, d) VALUES (5, '-Infinity')")
     loop.once()
     rows = {r["id"]: r for r in loop.rows("Seen")}
@@ -154,7 +163,10 @@ def test_types_and_values_without_a_place(shop: Shop, spark: Any, tmp_path: Path
 def test_a_table_that_is_added_later(shop: Shop, spark: Any, tmp_path: Path) -> None:
     shop.run("INSERT INTO customers VALUES (1, 'Köln', 1)", "INSERT INTO orders VALUES (1, 1, 10)")
     loop = Loop(
-        spark, tmp_path, "IMPORT crm.customers AS Customers;\nCities := SELECT DISTINCT city FROM Customers;", project(shop)
+        spark,
+        tmp_path,
+        "IMPORT crm.customers AS Customers;\nCities := SELECT DISTINCT city FROM Customers;",
+        project(shop),
     )
     loop.once()
     shop.run("INSERT INTO customers VALUES (2, 'Ulm', 1)", "INSERT INTO orders VALUES (2, 1, 20)")
@@ -226,7 +238,9 @@ def test_large_values_stay_where_an_update_leaves_them(shop: Shop, spark: Any, t
 
 
 def test_a_large_value_without_a_stored_row(shop: Shop, spark: Any, tmp_path: Path) -> None:
-    shop.run("ALTER TABLE customers ADD COLUMN at timestamptz", "INSERT INTO customers VALUES (3, 'Bonn', 1, '2024-01-01')")
+    shop.run(
+        "ALTER TABLE customers ADD COLUMN at timestamptz", "INSERT INTO customers VALUES (3, 'Bonn', 1, '2024-01-01')"
+    )
     script = "IMPORT crm.customers AS Customers;\nSeen := SELECT id, md5(city) AS city, at FROM Customers;"
     loop = Loop(spark, tmp_path, script, project(shop))
     shop.run(f"INSERT INTO customers VALUES (1, '{large()}', 1, 'infinity')")
@@ -325,7 +339,9 @@ def test_what_is_missing_is_told(shop: Shop, spark: Any, tmp_path: Path, stateme
     shop.run(statement)
     (tmp_path / "belvedere.toml").write_text(project(shop, more))
     compiled = compile_script(SCRIPT, path=tmp_path / "s.sqrl", project=load_project(tmp_path))
-    found = compiled.diagnostics[0].code if not compiled.ok else code_of(Loop(spark, tmp_path, SCRIPT, project(shop, more)))
+    found = (
+        compiled.diagnostics[0].code if not compiled.ok else code_of(Loop(spark, tmp_path, SCRIPT, project(shop, more)))
+    )
     assert found == code
 
 

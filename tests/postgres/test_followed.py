@@ -205,7 +205,11 @@ def test_an_index_as_identity_and_then_the_whole_row(shop: Shop, mirror: Mirror)
     identity = "ALTER TABLE orders REPLICA IDENTITY USING INDEX orders_number_key"
     with_table(shop, TWO_KEYS, identity, "INSERT INTO orders VALUES (1, 1, 1), (2, 2, 2)")
     agrees(mirror, shop)
-    shop.run("ALTER TABLE orders REPLICA IDENTITY FULL", "UPDATE orders SET amount = 50", "DELETE FROM orders WHERE number = 1")
+    shop.run(
+        "ALTER TABLE orders REPLICA IDENTITY FULL",
+        "UPDATE orders SET amount = 50",
+        "DELETE FROM orders WHERE number = 1",
+    )
     agrees(mirror, shop)
 
 
@@ -225,7 +229,10 @@ def test_columns_of_include_are_no_key(shop: Shop, mirror: Mirror) -> None:
     ("table", "hint"),
     [
         ("customer bigint, number int, amount int, PRIMARY KEY (customer) DEFERRABLE", "a deferrable key"),
-        ("customer bigint GENERATED ALWAYS AS (number * 2) STORED PRIMARY KEY, number int, amount int", "a generated column"),
+        (
+            "customer bigint GENERATED ALWAYS AS (number * 2) STORED PRIMARY KEY, number int, amount int",
+            "a generated column",
+        ),
         (
             "customer bigint PRIMARY KEY, number int, amount int); ALTER TABLE orders REPLICA IDENTITY NOTHING; SELECT (1",
             "IDENTITY DEFAULT",
@@ -239,7 +246,9 @@ def test_keys_that_the_log_does_not_have(shop: Shop, mirror: Mirror, table: str,
     assert reported.startswith("B6223")
     assert hint in reported
     shop.run(
-        reported.rpartition("the owner runs: ")[2].removesuffix(")"), ADD, "INSERT INTO orders (number, customer) VALUES (1, 1)"
+        reported.rpartition("the owner runs: ")[2].removesuffix(")"),
+        ADD,
+        "INSERT INTO orders (number, customer) VALUES (1, 1)",
     )
     agrees(mirror, shop)
     shop.run("UPDATE orders SET amount = 3")
@@ -321,7 +330,10 @@ def test_a_publication_that_leaves_something_out(shop: Shop, mirror: Mirror, sta
 
 def test_partitions_published_by_their_own_names(shop: Shop, mirror: Mirror) -> None:
     shop.run(
-        "DROP TABLE orders", *PARTED.split(";"), "ALTER PUBLICATION belvedere SET (publish_via_partition_root = false)", ADD
+        "DROP TABLE orders",
+        *PARTED.split(";"),
+        "ALTER PUBLICATION belvedere SET (publish_via_partition_root = false)",
+        ADD,
     )
     reported = mirror.once()
     assert reported is not None
@@ -367,7 +379,9 @@ def test_a_database_without_an_encoding(logical_server: str, tmp_path: Path) -> 
     shop.run("CREATE TABLE orders (number int PRIMARY KEY, t text)", "CREATE PUBLICATION belvedere FOR TABLE orders")
     mirror = Mirror(tmp_path, SCRIPT, project(shop).replace("&client_encoding=UTF8", ""))
     for first in (0, 10):
-        shop.run(f"INSERT INTO orders VALUES ({first}, 'Köln\t\\'), ({first + 1}, convert_from('\\x62ff', 'SQL_ASCII'))")
+        shop.run(
+            f"INSERT INTO orders VALUES ({first}, 'Köln\t\\'), ({first + 1}, convert_from('\\x62ff', 'SQL_ASCII'))"
+        )
         assert mirror.once() is None
     assert mirror.view("Orders", "number", "t") == [(0, "Köln\t\\"), (10, "Köln\t\\")]
     assert [reason for _, reason in mirror.rejected] == ['column "t": byte 2 is not UTF-8'] * 2

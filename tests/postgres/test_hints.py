@@ -28,7 +28,9 @@ SCRIPT = "IMPORT crm.customers AS Customers;"
 @pytest.fixture
 def mirror(shop: Shop, tmp_path: Path) -> Mirror:
     """What follows the table `customers`."""
-    return Mirror(tmp_path, SCRIPT, f'[sources.crm]\nconnector = "postgres"\nurl = "{shop.url}"\nslot = "{shop.slot}"\n')
+    return Mirror(
+        tmp_path, SCRIPT, f'[sources.crm]\nconnector = "postgres"\nurl = "{shop.url}"\nslot = "{shop.slot}"\n'
+    )
 
 
 def agrees(mirror: Mirror, shop: Shop) -> None:

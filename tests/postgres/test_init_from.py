@@ -14,7 +14,9 @@ from tests.run.loops import Loop
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
 
-def test_a_project_is_made_of_tables(shop: Shop, tmp_path: Path, spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_project_is_made_of_tables(
+    shop: Shop, tmp_path: Path, spark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     shop.run(
         "INSERT INTO customers VALUES (1, 'Köln', 1.5)",
         'CREATE TABLE "Late Ones" (id uuid PRIMARY KEY, at timestamptz)',
@@ -33,7 +35,9 @@ def test_a_project_is_made_of_tables(shop: Shop, tmp_path: Path, spark: Any, cap
     loop = Loop(spark, folder, script.read_text(), (folder / "belvedere.toml").read_text())
     loop.once()
     assert [r["rows_so_far"] for r in loop.rows("customersCount")] == [1]
-    shop.run("DELETE FROM customers", """INSERT INTO "Late Ones" VALUES ('00000000-0000-0000-0000-000000000001', now())""")
+    shop.run(
+        "DELETE FROM customers", """INSERT INTO "Late Ones" VALUES ('00000000-0000-0000-0000-000000000001', now())"""
+    )
     loop.once()
     assert [r["rows_so_far"] for r in loop.rows("customersCount")] == [0]
     assert [r["rows_so_far"] for r in loop.rows("Late_OnesCount")] == [1]

@@ -85,7 +85,11 @@ VALUES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str | None]] = {
     "a type whose bytes stay": (
         "oid",
         ("SELECT 1", "4294967295", "7"),
-        ("INSERT INTO items VALUES (5, 4294967290)", "ALTER TABLE items ALTER v TYPE int", "INSERT INTO items VALUES (6, 3)"),
+        (
+            "INSERT INTO items VALUES (5, 4294967290)",
+            "ALTER TABLE items ALTER v TYPE int",
+            "INSERT INTO items VALUES (6, 3)",
+        ),
         'its column "v" has another type',
     ),
     "an address that becomes another type": (
@@ -109,7 +113,9 @@ def test_values_that_are_written_otherwise(shop: Shop, mirror: Mirror, what: str
     shop.run(*made.split(";"), "SET lc_monetary = 'C'", ITEMS.format(type_), ADD)
     shop.run(f"INSERT INTO items VALUES (1, {first}), (2, {second}), (3, NULL)")
     agrees(mirror, shop)
-    shop.run(f"INSERT INTO items VALUES (4, {first})", *(s.format(database=shop.connection.info.dbname) for s in statements))
+    shop.run(
+        f"INSERT INTO items VALUES (4, {first})", *(s.format(database=shop.connection.info.dbname) for s in statements)
+    )
     agrees(mirror, shop, reported)
     read_whole = [n for n in mirror.notices if "is read completely" in n]
     assert bool(read_whole) == bool(reported)
@@ -152,7 +158,9 @@ def test_a_partition_with_a_replica_identity_of_its_own(shop: Shop, mirror: Mirr
 def test_a_partition_without_a_log(shop: Shop, mirror: Mirror) -> None:
     shop.run(*PARTED, ADD)
     agrees(mirror, shop)
-    shop.run("ALTER TABLE items_1 SET UNLOGGED", "DELETE FROM items WHERE id > 12", "INSERT INTO items VALUES (18, 18, 'x')")
+    shop.run(
+        "ALTER TABLE items_1 SET UNLOGGED", "DELETE FROM items WHERE id > 12", "INSERT INTO items VALUES (18, 18, 'x')"
+    )
     said = mirror.once()
     assert said is not None
     assert said.startswith('B6224: partition "items_1" of table "items" of source "crm" is unlogged')
@@ -163,7 +171,9 @@ def test_a_partition_without_a_log(shop: Shop, mirror: Mirror) -> None:
 def test_large_values_of_partitions_of_which_a_part_logs_whole_rows(shop: Shop, mirror: Mirror) -> None:
     shop.run(*PARTED, ADD, "ALTER TABLE items REPLICA IDENTITY FULL", "ALTER TABLE items_0 REPLICA IDENTITY FULL")
     agrees(mirror, shop)
-    shop.run("UPDATE items SET id = 17 WHERE id = 11", "UPDATE items SET id = 0 WHERE id = 3", "UPDATE items SET v = v + 100")
+    shop.run(
+        "UPDATE items SET id = 17 WHERE id = 11", "UPDATE items SET id = 0 WHERE id = 3", "UPDATE items SET v = v + 100"
+    )
     shop.run("UPDATE items SET id = 16, v = 1 WHERE id = 17")
     agrees(mirror, shop)
 
@@ -191,7 +201,9 @@ def test_a_table_that_leaves_its_published_schema_for_a_while(shop: Shop, mirror
 
 @pytest.mark.parametrize("what", ["FOR ALL TABLES", "FOR TABLES IN SCHEMA public"])
 def test_publications_of_everything(shop: Shop, mirror: Mirror, what: str) -> None:
-    shop.run("DROP PUBLICATION belvedere", f"CREATE PUBLICATION belvedere {what} WITH (publish_via_partition_root = true)")
+    shop.run(
+        "DROP PUBLICATION belvedere", f"CREATE PUBLICATION belvedere {what} WITH (publish_via_partition_root = true)"
+    )
     shop.run(ITEMS.format("int"), "INSERT INTO items VALUES (1, 1)")
     agrees(mirror, shop)
     shop.run("CREATE TABLE more (id int PRIMARY KEY)", "INSERT INTO more VALUES (1)", "UPDATE items SET v = 2")
@@ -223,7 +235,10 @@ def test_generated_columns_of_both_kinds(shop: Shop, mirror: Mirror) -> None:
 @pytest.mark.parametrize(
     ("statements", "hint"),
     [
-        (("ALTER TABLE items REPLICA IDENTITY USING INDEX items_v_key", "DROP INDEX items_v_key"), "REPLICA IDENTITY DEFAULT"),
+        (
+            ("ALTER TABLE items REPLICA IDENTITY USING INDEX items_v_key", "DROP INDEX items_v_key"),
+            "REPLICA IDENTITY DEFAULT",
+        ),
         (("ALTER TABLE items DROP CONSTRAINT items_pkey",), "REPLICA IDENTITY USING INDEX"),
     ],
 )
@@ -280,7 +295,9 @@ def test_keys_whose_texts_differ_and_are_equal(shop: Shop, mirror: Mirror) -> No
     )
     assert mirror.once() is None
     shop.run(
-        "UPDATE items SET id = 1.00 WHERE id = 1", "UPDATE items SET v = 7 WHERE id = 1.000", "DELETE FROM items WHERE id = 2.0"
+        "UPDATE items SET id = 1.00 WHERE id = 1",
+        "UPDATE items SET v = 7 WHERE id = 1.000",
+        "DELETE FROM items WHERE id = 2.0",
     )
     assert mirror.once() is None
     assert [(float(i), v, len(b)) for i, v, b in mirror.view("Items", "id", "v", "b")] == [

@@ -22,9 +22,13 @@ def test_every_bench_is_whole(name: str) -> None:
 @pytest.mark.timeout(1800)
 def test_what_emit_and_bounds_save() -> None:
     command = [sys.executable, "-m", "bench.emit", "--rows", "30", "--keys", "5", "--epochs", "24"]
-    lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=1700).stdout.splitlines()
+    lines = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=1700
+    ).stdout.splitlines()
     updates = [int(line.split()[-3].replace(",", "")) for line in lines if line.startswith(("EMIT", "..."))]
     assert updates == sorted(updates, reverse=True)
     assert updates[0] > updates[-1]
-    none, kept, freed = (int(line[30:].split()[0].replace(",", "")) for line in lines if line.startswith(("none ", "sent")))
+    none, kept, freed = (
+        int(line[30:].split()[0].replace(",", "")) for line in lines if line.startswith(("none ", "sent"))
+    )
     assert freed < min(kept, none)

@@ -30,7 +30,11 @@ def floors() -> list[set[str]]:
 
 def rooms() -> set[str]:
     """Packages and modules right below the root that have code of Python."""
-    return {p.stem for p in PACKAGE.iterdir() if p.stem != "__init__" and (p.suffix == ".py" or (p / "__init__.py").is_file())}
+    return {
+        p.stem
+        for p in PACKAGE.iterdir()
+        if p.stem != "__init__" and (p.suffix == ".py" or (p / "__init__.py").is_file())
+    }
 
 
 def test_the_pages_know_the_floors_that_are_held() -> None:
@@ -110,7 +114,9 @@ def test_private_words_name_nothing() -> None:
     assert {(word, name, str(path)) for name, path in named for word in words_of(name) if word in private} == set()
 
 
-NOT_OF_CLASSES = frozenset("look held lost taken asked where kept given moved reached around together seen carried".split())
+NOT_OF_CLASSES = frozenset(
+    "look held lost taken asked where kept given moved reached around together seen carried".split()
+)
 """Participles say nothing of what a value is; those of functions and variables are read with what stands beside them."""
 
 
@@ -172,7 +178,9 @@ def imported(path: Path) -> Iterator[str]:
 
 def in_circles() -> set[str]:
     """The modules that import themselves by way of others."""
-    of = networkx.DiGraph((name, i) for name, path in modules().items() for i in imported(path) if i in modules() and i != name)
+    of = networkx.DiGraph(
+        (name, i) for name, path in modules().items() for i in imported(path) if i in modules() and i != name
+    )
     of.remove_nodes_from(["belvedere"])  # loads what users ask it for, when they do
     return {name for circle in networkx.strongly_connected_components(of) if len(circle) > 1 for name in circle}
 
@@ -184,7 +192,11 @@ def test_modules_do_not_import_each_other_in_circles() -> None:
 def test_a_package_that_imports_itself_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def f():\n    from belvedere.b import g\n")
     (tmp_path / "b.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import belvedere.a\n")
-    made = {"belvedere": ROOT / "belvedere/__init__.py", "belvedere.a": tmp_path / "a.py", "belvedere.b": tmp_path / "b.py"}
+    made = {
+        "belvedere": ROOT / "belvedere/__init__.py",
+        "belvedere.a": tmp_path / "a.py",
+        "belvedere.b": tmp_path / "b.py",
+    }
     monkeypatch.setitem(globals(), "modules", lambda: made)
     with pytest.raises(AssertionError, match="a circle"):
         test_modules_do_not_import_each_other_in_circles()

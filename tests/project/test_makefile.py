@@ -64,7 +64,11 @@ def test_each_test_by_day_is_run_once() -> None:
     """`make test` and `make test-rest` part what `make test-all` runs."""
     marks = {t: re.search(r'-m "([^"]*)"', make("-n", t).stdout)[1] for t in ("test", "test-rest", "test-all")}  # type: ignore[index]
     quick = marks["test"].removeprefix("not nightly and ")
-    assert marks == {"test": f"not nightly and {quick}", "test-rest": f"not nightly and not {quick}", "test-all": "not nightly"}
+    assert marks == {
+        "test": f"not nightly and {quick}",
+        "test-rest": f"not nightly and not {quick}",
+        "test-all": "not nightly",
+    }
     assert quick.startswith("(")
     assert quick.endswith(")")
 

@@ -74,7 +74,9 @@ def test_a_column_called_connector_is_laid_over_as_others() -> None:
     def columns(**types: str) -> dict[str, Any]:
         return {"sources": {"a": {"tables": {"T": {"columns": types}}}}}
 
-    assert laid_over(columns(connector="INT", b="INT"), columns(connector="STRING")) == columns(connector="STRING", b="INT")
+    assert laid_over(columns(connector="INT", b="INT"), columns(connector="STRING")) == columns(
+        connector="STRING", b="INT"
+    )
 
 
 @pytest.mark.parametrize("profile", [None, ""])
@@ -118,7 +120,9 @@ def test_a_profile_without_a_file_is_refused(tmp_path: Path) -> None:
         (None, "\n[profile]\np = 1", "B9104", 3),
     ],
 )
-def test_what_is_wrong_is_shown_where_it_stands(tmp_path: Path, profile: str | None, text: str, code: str, line: int) -> None:
+def test_what_is_wrong_is_shown_where_it_stands(
+    tmp_path: Path, profile: str | None, text: str, code: str, line: int
+) -> None:
     (found,) = load(tmp_path, profile, text).diagnostics
     assert (found.code, text.count("\n", 0, found.span.start) + 1 if found.span else None) == (code, line)
 
@@ -178,7 +182,9 @@ def test_every_command_that_reads_a_project_refuses_an_unknown_profile(
 
 
 @pytest.mark.parametrize("command", ["backup", "restore"])
-def test_no_copy_is_made_by_a_project_that_is_wrong(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_copy_is_made_by_a_project_that_is_wrong(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     script = shop(tmp_path)
     assert cli.run([command, str(script), str(tmp_path / "away"), "--profile", "prod"]) == 1
     assert "the environment variable `SECRET` is not set" in capsys.readouterr().err

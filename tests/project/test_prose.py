@@ -39,7 +39,13 @@ def rules(found: Iterable[Finding]) -> list[tuple[int, str]]:
 
 def test_docstrings_comments_and_messages_are_judged() -> None:
     found = (f for text in python_texts("a.py", MODULE) for f in judge(text))
-    assert rules(found) == [(1, "first-what"), (4, "first-so"), (4, "word-so-many"), (9, "word-told"), (10, "inner-stage")]
+    assert rules(found) == [
+        (1, "first-what"),
+        (4, "first-so"),
+        (4, "word-so-many"),
+        (9, "word-told"),
+        (10, "inner-stage"),
+    ]
 
 
 @pytest.mark.parametrize(

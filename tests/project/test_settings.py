@@ -179,11 +179,15 @@ def test_the_options_of_the_sensors_are_known() -> None:
 
 def test_only_connectors_know_their_keys(tmp_path: Path) -> None:
     """Of another package's connector any key is taken; of Belvedere's own those that its module of keys declares."""
-    text = '[sources.s]\nconnector = "telegraph"\nwire = 1\n[sources.s.tables.T]\ncolumns = { a = "INT" }\ntopic = "t"\n'
+    text = (
+        '[sources.s]\nconnector = "telegraph"\nwire = 1\n[sources.s.tables.T]\ncolumns = { a = "INT" }\ntopic = "t"\n'
+    )
     others = settings.read_project(text, tmp_path, FILE, KnownConnectors(others=lambda: ("telegraph",)), {})
     assert others.sources["s"].options == {"wire": 1}
     assert [d.message for d in others.diagnostics] == ["unknown key `topic` in [sources.s.tables.T]"]
-    keys = ConnectorKeys(SourceKeys(("connector", "tables", "line"), table_keys={"topic": TableKey(str, 'topic = "t"')}))
+    keys = ConnectorKeys(
+        SourceKeys(("connector", "tables", "line"), table_keys={"topic": TableKey(str, 'topic = "t"')})
+    )
     own = settings.read_project(text, tmp_path, FILE, KnownConnectors({"telegraph": keys}), {})
     assert [d.message for d in own.diagnostics] == ["unknown key `wire` in [sources.s]"]
     assert own.sources["s"].tables["T"]["topic"] == "t"
@@ -191,15 +195,17 @@ def test_only_connectors_know_their_keys(tmp_path: Path) -> None:
         known = known_connectors().keys[name]
         assert (known.source is not None) == hasattr(import_module(f"belvedere.connectors.{name}"), "open_feed"), name
     rooms = Path(settings.__file__).parent.glob("*.py")
-    assert [p.name for p in rooms for n in OWN_CONNECTORS if n != "files" and f'"{n}"' in p.read_text(encoding="utf-8")] == [
-        "settings.py"
-    ]
+    assert [
+        p.name for p in rooms for n in OWN_CONNECTORS if n != "files" and f'"{n}"' in p.read_text(encoding="utf-8")
+    ] == ["settings.py"]
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     text = '[sources.shop]\npath = "data"\n\n[sources.shop.tables.Orders]\ncolumns = {id = "INT"}\n'
     (tmp_path / "belvedere.toml").write_text(text)
     project = load_project(tmp_path)
-    (found,) = (d for d in compile_script("IMPORT shop.Customers", project=project).diagnostics if d.severity == "error")
+    (found,) = (
+        d for d in compile_script("IMPORT shop.Customers", project=project).diagnostics if d.severity == "error"
+    )
     assert found.code == "B6101"
     assert f"{tmp_path / 'data'} does not exist" in (found.hint or "")

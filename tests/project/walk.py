@@ -54,7 +54,9 @@ def walk(belvedere: str) -> None:
     say("run", "shop.sqrl", "--once")
     assert {v["change"] for v in json.loads(say("plan", "shop.sqrl", "--json"))["changes"]} == {"kept"}
     assert "not stored" not in say("why", "shop.sqrl", "Customers", "customerid = 10")
-    asked = say("query", "SELECT count(*) AS n FROM Orders", "--table", "Orders=data/shop/Orders.json", "--format", "json")
+    asked = say(
+        "query", "SELECT count(*) AS n FROM Orders", "--table", "Orders=data/shop/Orders.json", "--format", "json"
+    )
     assert json.loads(asked) == [{"n": 4}], asked
     serve(belvedere)
 

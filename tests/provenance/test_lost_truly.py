@@ -38,7 +38,13 @@ CREATE TABLE B (k INT, z INT, PRIMARY KEY (k));
 Both := SELECT a.k, a.x, a.y, b.z FROM A a FULL JOIN B b ON a.k < b.k;
 """
 AT_ONCE = 16
-VALUES: dict[Any, Sequence[Any]] = {INT: range(8), LONG: range(8), TEXT: WORDS, DOUBLE: NUMBERS, TIMESTAMP: [None, START]}
+VALUES: dict[Any, Sequence[Any]] = {
+    INT: range(8),
+    LONG: range(8),
+    TEXT: WORDS,
+    DOUBLE: NUMBERS,
+    TIMESTAMP: [None, START],
+}
 REACHED = ("reached it", "came after them", "the group as it is", "the groups that there are", "the row as it is")
 CLAIMED = frozenset((*REACHED, "on the left", "on the right"))
 """Words of rows whose number is compared, too."""
@@ -56,7 +62,9 @@ class Descents:
         return {kind: self._watched(step) for kind, step in losses.items()}
 
     def _watched(self, step: Any) -> Any:
-        def watched(descent: Descent, node: Node, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
+        def watched(
+            descent: Descent, node: Node, requested: RowPredicate, way: DescentPath
+        ) -> Iterator[PruningOperator]:
             self.passed.append((node, requested))
             for lost in step(descent, node, requested, way):
                 if all(lost is not known for known, *_ in self.places):
@@ -131,7 +139,9 @@ def had(node: Node, requested: RowPredicate) -> Iterator[tuple[set[str], Node, R
 
 def assert_true(wb: Workbench, found: Sequence[Claim]) -> None:
     views = wb.catalog.views
-    plans = [counted(inline(restricted(c.node, c.requested), lambda i: views[i].plan if i in views else None)) for c in found]
+    plans = [
+        counted(inline(restricted(c.node, c.requested), lambda i: views[i].plan if i in views else None)) for c in found
+    ]
     rows = {i: wb._stored(i) for i in wb.catalog.inputs}
     epoch = wb.store.last_epoch()
     assert epoch is not None
@@ -201,11 +211,16 @@ def check_deleted(wb: Workbench, random: Random, table: str, most: int, patch: p
     wb.step()
     after = visible_rows(wb)
     gone = [(v, r) for v, rows in before.items() for r in rows if not is_among(r, after[v])]
-    chosen = [(v, {n: x for n, x in r.items() if is_exact(wb, v, n)}) for v, r in random.sample(gone, min(most, len(gone)))]
+    chosen = [
+        (v, {n: x for n, x in r.items() if is_exact(wb, v, n)}) for v, r in random.sample(gone, min(most, len(gone)))
+    ]
     questions = [ask(wb, v, k, patch) for v, k in chosen if k]
     check_answers(wb, questions)
     for asked in questions:
-        assert asked.answer.there or any(reads(wb, asked.descents.place(f)[0], table) for f in asked.answer.lost), (row, asked)
+        assert asked.answer.there or any(reads(wb, asked.descents.place(f)[0], table) for f in asked.answer.lost), (
+            row,
+            asked,
+        )
     wb.insert(table, [row])
     wb.step()
     for view, key in chosen:

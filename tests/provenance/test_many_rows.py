@@ -72,7 +72,8 @@ def test_large_relations_are_given_to_spark_in_files(spark: Any, monkeypatch: py
     want = [row(k) for k in range(ROWS) if k % 10 and k % 3 == 1]
     assert reads["T"].count == len(want)
     assert [(r["k"], r["größe x"], r["money"], r["tags"], repr(r["d"])) for r in reads["T"].rows] == [
-        (r["k"], r["größe x"], r["money"] and r["money"].quantize(Decimal("0.001")), r["tags"], repr(r["d"])) for r in want[:3]
+        (r["k"], r["größe x"], r["money"] and r["money"].quantize(Decimal("0.001")), r["tags"], repr(r["d"]))
+        for r in want[:3]
     ]
     assert replace(many[0], since=None).view == "Days"
     wb.close()

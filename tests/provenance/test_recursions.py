@@ -49,7 +49,9 @@ def reached(starts: Iterable[Any], edges: Edges) -> set[Any]:
 def leading(node: Any, starts: Mapping[int, Any], edges: Edges) -> tuple[set[int], set[int]]:
     """The starts and the edges of all ways to a node."""
     before = reached([node], {k: (b, a) for k, (a, b) in edges.items()}) & reached(starts.values(), edges)
-    return {i for i, n in starts.items() if n in before}, {k for k, (a, b) in edges.items() if a in before and b in before}
+    return {i for i, n in starts.items() if n in before}, {
+        k for k, (a, b) in edges.items() if a in before and b in before
+    }
 
 
 def walks(node: Any, length: int, starts: Mapping[int, Any], edges: Edges) -> tuple[set[int], set[int]]:
@@ -89,10 +91,16 @@ def no_recursion(plan: Node, dialect: str, sets: Sets) -> str:
 @pytest.mark.usefixtures("each_store")
 @pytest.mark.parametrize(
     ("each_store", "seed"),
-    [("sqlite", 1), pytest.param("postgres", 2, marks=pytest.mark.postgres), *at_night([("sqlite", s) for s in range(3, 20)])],
+    [
+        ("sqlite", 1),
+        pytest.param("postgres", 2, marks=pytest.mark.postgres),
+        *at_night([("sqlite", s) for s in range(3, 20)]),
+    ],
     indirect=["each_store"],
 )
-def test_all_ways_to_a_row_and_no_other_rows_are_named(executor: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_ways_to_a_row_and_no_other_rows_are_named(
+    executor: Any, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     random = Random(seed)
     wb = Workbench(SCRIPT, spark=executor)
     starts = {i: random.choice(NAMES) for i in range(2)}
@@ -129,7 +137,8 @@ def graph(executor: Any) -> Any:
     wb = Workbench(TREE, spark=executor)
     wb.insert("Start", [{"n": "a", "id": 0}])
     wb.insert(
-        "Edge", [{"a": e[0], "b": e[1], "k": k} for k, e in enumerate(["ab", "bc", "ca", "cd", "bd", "pq", "rr", "dh", "dx"])]
+        "Edge",
+        [{"a": e[0], "b": e[1], "k": k} for k, e in enumerate(["ab", "bc", "ca", "cd", "bd", "pq", "rr", "dh", "dx"])],
     )
     wb.step()
     yield wb
@@ -151,13 +160,17 @@ STEPS = {
     "Not": "SELECT e.b FROM t JOIN Edge e ON e.a = t.n WHERE NOT EXISTS (SELECT 1 FROM Edge s WHERE s.a = e.b)",
     "Two": "(SELECT e.b FROM t JOIN Edge e ON e.a = t.n UNION ALL SELECT e.a FROM t JOIN Edge e ON e.b = t.n)",
 }
-REPORTED = ("Some", "SELECT e.b FROM t JOIN Edge e ON e.a = t.n AND e.k < 8 WHERE t.n IN (SELECT a FROM Edge) AND t.n <> 'x'")
+REPORTED = (
+    "Some",
+    "SELECT e.b FROM t JOIN Edge e ON e.a = t.n AND e.k < 8 WHERE t.n IN (SELECT a FROM Edge) AND t.n <> 'x'",
+)
 
 
 def test_what_the_database_cannot_say_alone(executor: Any) -> None:
     """Steps that no database takes in its WITH RECURSIVE; a semi-join it does."""
     recursions = "".join(
-        f"{n} := WITH RECURSIVE t AS (SELECT n FROM Start UNION {s}) SELECT n FROM t;\n" for n, s in (*STEPS.items(), REPORTED)
+        f"{n} := WITH RECURSIVE t AS (SELECT n FROM Start UNION {s}) SELECT n FROM t;\n"
+        for n, s in (*STEPS.items(), REPORTED)
     )
     wb = Workbench(TREE + recursions, spark=executor)
     wb.insert("Start", [{"n": "a", "id": 0}])

@@ -87,7 +87,9 @@ def test_a_set_that_only_another_one_reads_stays_a_part_of_it() -> None:
 def test_an_answer_computes_the_partners_of_a_join_once_and_writes_nothing(
     executor: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wb = Workbench(SCRIPT + "C := SELECT b.t, count(*) AS n FROM A a JOIN B b ON b.id = a.k GROUP BY b.t;", spark=executor)
+    wb = Workbench(
+        SCRIPT + "C := SELECT b.t, count(*) AS n FROM A a JOIN B b ON b.id = a.k GROUP BY b.t;", spark=executor
+    )
     wb.insert("A", [dict(zip("ksn", r, strict=True)) for r in A])
     wb.insert("B", [dict(zip(("id", "t", "m"), r, strict=True)) for r in B])
     wb.step()

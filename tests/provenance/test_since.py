@@ -81,7 +81,9 @@ def test_a_history_tells_the_versions_and_what_made_each(executor: Any) -> None:
     assert [v.until for v in found.versions] == [None, Moment(2, clock(2))]
     assert made(found) == [(2, {("Sale", "arrived"): 2}), (1, {("Sale", "arrived"): 1})]
     assert (found.count, found.unknown) == (2, ())
-    assert since_text(found) == "last changed in epoch 2, 2020-01-01T08:02:00Z; there since epoch 1, 2020-01-01T08:01:00Z"
+    assert (
+        since_text(found) == "last changed in epoch 2, 2020-01-01T08:02:00Z; there since epoch 1, 2020-01-01T08:01:00Z"
+    )
     null = asked(wb, "ByCustomer", customer=None)
     assert since_text(null) == "there since epoch 1, 2020-01-01T08:01:00Z"
     moved = asked(wb, "ByCity", city="Bern")
@@ -126,7 +128,9 @@ def test_rows_that_went_are_seen_in_the_history_of_their_input_alone(executor: A
 
 
 @pytest.mark.usefixtures("each_store")
-def test_without_a_history_the_last_arrival_is_told_and_what_cannot_be(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_history_the_last_arrival_is_told_and_what_cannot_be(
+    executor: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wb = filled("sqlite://", executor)
     found = asked(wb, "Plain", customer=1)
     assert (found.appeared, found.changed, found.exact) == (None, Moment(2, clock(2)), False)
@@ -152,7 +156,9 @@ def test_without_a_history_the_last_arrival_is_told_and_what_cannot_be(executor:
     monkeypatch.setattr(QueryRunner, "ask", counted)
     rated = asked(wb, "RatedNow", id=1)
     assert {r.relation for r in rated.made_by} == {"Customer"}
-    assert asks[2:] == [4], "what arrived in `Customer` and what went is counted and sampled; of `Rate` all came earlier"
+    assert asks[2:] == [4], (
+        "what arrived in `Customer` and what went is counted and sampled; of `Rate` all came earlier"
+    )
     row = asked(wb, "Sale", customer=1, amount=5)
     assert (row.appeared, row.changed, row.exact) == (Moment(2, clock(2)), Moment(2, clock(2)), True)
     reported = asked(wb, "Told", customer=1, n=3, undo=False)

@@ -52,7 +52,8 @@ def change(wb: Workbench, random: Random, sales: list[dict[str, Any]]) -> None:
 
     if random.random() < 0.6:
         wb.insert(
-            "Person", [{"id": random.randint(1, 4), "city": random.choice(["a", "ü", None]), "age": random.randint(1, 5)}]
+            "Person",
+            [{"id": random.randint(1, 4), "city": random.choice(["a", "ü", None]), "age": random.randint(1, 5)}],
         )
     if random.random() < 0.2:
         wb.delete("Person", [{"id": random.randint(1, 4), "city": None, "age": None}])

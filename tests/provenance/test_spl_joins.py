@@ -41,7 +41,9 @@ def check(case: Case, pick: random.Random, spark: Any, most: int) -> int:
                     number += 1
                     row = {"id": number, "k": pick.choice(["a", "a", "b", None]), "level": pick.choice([100, 101, 103])}
                     wb.insert(table, [row])
-                    simulator.tuple(side, Tuple(number, micros((at - START).total_seconds()), case.partition(side, row), row))
+                    simulator.tuple(
+                        side, Tuple(number, micros((at - START).total_seconds()), case.partition(side, row), row)
+                    )
             wb.step()
             simulator.clock(micros((at - START).total_seconds()))
         pairs = list(enumerate(zip(wb._stored("ById").to_pylist(), simulator.results, strict=True)))
@@ -62,7 +64,11 @@ def check(case: Case, pick: random.Random, spark: Any, most: int) -> int:
 @pytest.mark.usefixtures("each_store")
 @pytest.mark.parametrize(
     ("each_store", "seed"),
-    [("sqlite", 1), pytest.param("postgres", 2, marks=pytest.mark.postgres), *at_night([("sqlite", s) for s in range(3, 20)])],
+    [
+        ("sqlite", 1),
+        pytest.param("postgres", 2, marks=pytest.mark.postgres),
+        *at_night([("sqlite", s) for s in range(3, 20)]),
+    ],
     indirect=["each_store"],
 )
 def test_the_two_rows_of_a_result_are_named_and_no_others(seed: int, executor: Any) -> None:

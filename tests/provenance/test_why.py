@@ -43,7 +43,9 @@ def test_rows_are_told_view_by_view_and_in_all(executor: Any) -> None:
     wb = filled("sqlite://", executor)
     found = wb.why("ByCity", {"city": "Zürich"}, depth=2)
     assert {r.relation: r.count for r in found.reads} == {"ByCustomer": 2, "Customer": 2}
-    assert {r.relation: shown(r.rows, *n) for r, n in zip(found.inputs, (("customer", "amount"), ("id",)), strict=True)} == {
+    assert {
+        r.relation: shown(r.rows, *n) for r, n in zip(found.inputs, (("customer", "amount"), ("id",)), strict=True)
+    } == {
         "Sale": [(1, 10), (1, 20), (2, 30)],
         "Customer": [(1,), (2,)],
     }
@@ -74,7 +76,12 @@ def test_a_row_that_is_not_there_and_one_that_is_not_alone(executor: Any) -> Non
             ask("ByCity", "city = 'Bern'")
     with pytest.raises(BelvedereError, match=r'"ByCity" has several rows$'):
         wb.why("ByCity", {})
-    for key, code in (({"city": "Basel"}, "B8111"), ({}, "B8112"), ({"total": "many"}, "B8113"), ({"town": "Bern"}, "B2002")):
+    for key, code in (
+        ({"city": "Basel"}, "B8111"),
+        ({}, "B8112"),
+        ({"total": "many"}, "B8113"),
+        ({"town": "Bern"}, "B2002"),
+    ):
         with pytest.raises(BelvedereError) as raised:
             wb.why("ByCity", key)
         assert [d.code for d in raised.value.diagnostics] == [code]

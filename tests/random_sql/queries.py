@@ -271,9 +271,13 @@ class _Maker:
 
         form = self.pick("equals", "latest", "keyed", "lines", "far")
         if form == "equals":
-            return f"Keyed {one} {word} ⟦{one}.equals {two}¦Bag {two} ON {two}.a = {one}.a⟧", of("Keyed", one) + of("Bag", two)
+            return f"Keyed {one} {word} ⟦{one}.equals {two}¦Bag {two} ON {two}.a = {one}.a⟧", of("Keyed", one) + of(
+                "Bag", two
+            )
         if form == "keyed":
-            return f"Bag {one} {word} ⟦{one}.keyed {two}¦Keyed {two} ON {two}.k = {one}.b⟧", of("Bag", one) + of("Keyed", two)
+            return f"Bag {one} {word} ⟦{one}.keyed {two}¦Keyed {two} ON {two}.k = {one}.b⟧", of("Bag", one) + of(
+                "Keyed", two
+            )
         if form == "latest":
             theirs = f"LATERAL {LATEST.format(one)} {two} ON TRUE"
             return f"Keyed {one} {word} ⟦{one}.latest {two}¦{theirs}⟧", of("Keyed", one) + of("Log", two)
@@ -335,7 +339,9 @@ class _Maker:
         if type_ == "int":
             some = self.random.choice(inside)[0]
             return (
-                self.pick("count(*)", f"count({some})", f"count(DISTINCT {some})", f"sum({of})", f"max({of})", f"min({of})")
+                self.pick(
+                    "count(*)", f"count({some})", f"count(DISTINCT {some})", f"sum({of})", f"max({of})", f"min({of})"
+                )
                 + only
             )
         if type_ == "double":

@@ -38,7 +38,9 @@ def check(spark: Any, first: int, views: int, epochs: int, options: Options | No
     check_queries(spark, queries, first, epochs, options)
 
 
-def check_queries(spark: Any, queries: dict[str, Query], first: int, epochs: int, options: Options | None = None) -> None:
+def check_queries(
+    spark: Any, queries: dict[str, Query], first: int, epochs: int, options: Options | None = None
+) -> None:
     """The views after each epoch, with restarts between."""
     run = Run(queries, first, spark, options)
     try:

@@ -113,7 +113,9 @@ class PlanMaker:
             c = self.pick(node)
             assert c is not None
             return sql(f"x IS {self.random.choice(['', 'NOT '])}NULL", x=c.name)
-        text = self.random.choice(["x > 2", "x <= 4", "x % 2 = 0", "x IS NULL", "x IN (1, 3, 5)", "x <> 3 OR x IS NULL"])
+        text = self.random.choice(
+            ["x > 2", "x <= 4", "x % 2 = 0", "x IS NULL", "x IN (1, 3, 5)", "x <> 3 OR x IS NULL"]
+        )
         return sql(text, x=c.name)
 
     def filter(self, schemas: dict[str, Schema], depth: int) -> Node:
@@ -174,7 +176,9 @@ class PlanMaker:
             calls.append(Item(self.fresh(), sql("sum(x)", x=money.name), pa.decimal128(20, 2)))
             calls.append(Item(self.fresh(), sql("avg(x)", x=money.name), pa.decimal128(14, 6)))
         if double is not None and self.random.random() < 0.5:
-            calls.append(Item(self.fresh(), sql(self.random.choice(["sum(x)", "stddev(x)", "max(x)"]), x=double.name), DOUBLE))
+            calls.append(
+                Item(self.fresh(), sql(self.random.choice(["sum(x)", "stddev(x)", "max(x)"]), x=double.name), DOUBLE)
+            )
         return calls
 
     def distinct(self, schemas: dict[str, Schema], depth: int) -> Node:
@@ -219,7 +223,11 @@ class PlanMaker:
         partition = (by.name,) if self.random.random() < 0.7 else ()
         order = (Order(column(c.name), self.random.random() < 0.5),)
         return TopK(
-            below, order, self.random.choice([1, 2, 3]), self.random.choice([0, 0, 1]) if not partition else 0, partition
+            below,
+            order,
+            self.random.choice([1, 2, 3]),
+            self.random.choice([0, 0, 1]) if not partition else 0,
+            partition,
         )
 
     def time_window(self, schemas: dict[str, Schema], depth: int) -> Node:
@@ -228,7 +236,9 @@ class PlanMaker:
         if c is None:
             return below
         minute = 60_000_000
-        kind = self.random.choice([TimeWindowKind.TUMBLE, TimeWindowKind.HOP, TimeWindowKind.CUMULATE, TimeWindowKind.SESSION])
+        kind = self.random.choice(
+            [TimeWindowKind.TUMBLE, TimeWindowKind.HOP, TimeWindowKind.CUMULATE, TimeWindowKind.SESSION]
+        )
         step = {TimeWindowKind.HOP: 2 * minute, TimeWindowKind.CUMULATE: minute}.get(kind, 0)
         return TimeWindow(below, kind, c.name, 4 * minute, step, start=self.fresh(), end=self.fresh())
 

@@ -34,7 +34,9 @@ def test_they_are_kept_by_changes_where_that_is_asked_for() -> None:
     kept = {s.owner for s in maintain(catalog).stages if s.rule == "existence"}
     assert kept == set(VIEWS)
     assert not [
-        s for s in maintain(catalog, without("join", "existence", "outer join", "offset")).stages if s.rule == "existence"
+        s
+        for s in maintain(catalog, without("join", "existence", "outer join", "offset")).stages
+        if s.rule == "existence"
     ]
 
 
@@ -53,7 +55,9 @@ def test_views_equal_their_batch_answer(executor: Any, each_store: str, seed: in
     bag: list[dict[str, Any]] = []
     for epoch in range(epochs(seed)):
         for _ in range(8 if epoch == 0 else random.randint(0, 3)):
-            wb.insert("T", [{"k": random.randint(1, 12), "a": small(random), "b": small(random), "s": random.choice("xyz")}])
+            wb.insert(
+                "T", [{"k": random.randint(1, 12), "a": small(random), "b": small(random), "s": random.choice("xyz")}]
+            )
         wb.insert("_Log", [{"k": random.randint(1, 5), "a": small(random)} for _ in range(random.randint(0, 3))])
         added = [{"a": small(random), "s": random.choice([None, *"xy"])} for _ in range(random.randint(0, 3))]
         wb.insert("Bag", added)

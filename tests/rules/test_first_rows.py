@@ -40,7 +40,9 @@ def test_first_rows_are_chosen_and_explained() -> None:
         pipeline = maintain(catalog, options)
         chosen = {s.owner for s in pipeline.stages if s.rule == "first"}
         assert chosen == (
-            {"Least", "Middle", "One", "Joined", "Ranked", "Beyond", "Counted", "Rest", "Many", "After"} if expected else set()
+            {"Least", "Middle", "One", "Joined", "Ranked", "Beyond", "Counted", "Rest", "Many", "After"}
+            if expected
+            else set()
         )
     reported = next(e for e in explain(catalog, maintain(catalog)) if e.name == "Middle")
     (stage,) = (s for s in reported.stages if s.rule == "first")
@@ -59,12 +61,16 @@ def change(wb: Workbench, random: Random, rows: int, deletions: int) -> None:
 
 
 @pytest.mark.parametrize(("each_store", "seed"), STORES_AND_SEEDS, indirect=["each_store"])
-def test_first_rows_equal_the_batch_answer(executor: Any, each_store: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_rows_equal_the_batch_answer(
+    executor: Any, each_store: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With so few rows to follow that they are used up often, and not always."""
     monkeypatch.setattr(first_rows, "MORE", 2)
     read: list[str] = []
     read_all = FirstStage._read_all
-    monkeypatch.setattr(FirstStage, "_read_all", lambda stage, work: (read.append(stage.owner), read_all(stage, work))[1])
+    monkeypatch.setattr(
+        FirstStage, "_read_all", lambda stage, work: (read.append(stage.owner), read_all(stage, work))[1]
+    )
     random, wb = Random(seed), Workbench(SCRIPT, spark=executor)
     stages = sum(s.rule == "first" for s in wb.pipeline.stages)
     epochs = 6 if seed == 1 else 20
@@ -85,7 +91,9 @@ def test_all_rows_are_read_only_when_too_few_are_left(executor: Any, monkeypatch
     monkeypatch.setattr(first_rows, "MORE", 3)
     read: list[str] = []
     read_all = FirstStage._read_all
-    monkeypatch.setattr(FirstStage, "_read_all", lambda stage, work: (read.append(stage.owner), read_all(stage, work))[1])
+    monkeypatch.setattr(
+        FirstStage, "_read_all", lambda stage, work: (read.append(stage.owner), read_all(stage, work))[1]
+    )
     script = "CREATE TABLE T (id INT PRIMARY KEY, x INT); Least := SELECT id, x FROM T ORDER BY x LIMIT 2;"
     wb = Workbench(script, spark=executor)
 

@@ -65,7 +65,9 @@ def test_options_know_the_rules_by_name() -> None:
 
 def test_a_rule_that_refuses_is_named_with_its_reason() -> None:
     table = "CREATE TABLE T (id INT PRIMARY KEY, g INT, x DOUBLE);\n"
-    catalog = compile_script(table + "V := SELECT id, sum(x) OVER (PARTITION BY g ORDER BY id % 2) AS s FROM T;").catalog
+    catalog = compile_script(
+        table + "V := SELECT id, sum(x) OVER (PARTITION BY g ORDER BY id % 2) AS s FROM T;"
+    ).catalog
     kept = next(s for s in maintain(catalog).stages if s.output == "V")
     assert kept.rule == "keyed"
     assert kept.reason.startswith("key by key: ")

@@ -42,7 +42,11 @@ def frames(*functions: str) -> Any:
         ("sum(x) OVER (ORDER BY t ROWS BETWEEN 4 PRECEDING AND 2 PRECEDING)", (4, 0), (0, 0)),
         ("sum(x) OVER (ORDER BY t DESC ROWS BETWEEN 4 PRECEDING AND 1 FOLLOWING)", (1, 4), (0, 0)),
         ("sum(x) OVER (ORDER BY n RANGE BETWEEN 5 PRECEDING AND 1 FOLLOWING)", (0, 0), (5, 1)),
-        ("sum(x) OVER (ORDER BY t RANGE BETWEEN INTERVAL 5 MINUTES PRECEDING AND CURRENT ROW)", (0, 0), (5 * MINUTE, 0)),
+        (
+            "sum(x) OVER (ORDER BY t RANGE BETWEEN INTERVAL 5 MINUTES PRECEDING AND CURRENT ROW)",
+            (0, 0),
+            (5 * MINUTE, 0),
+        ),
         ("sum(x) OVER (ORDER BY d RANGE BETWEEN INTERVAL 2 DAYS PRECEDING AND CURRENT ROW)", (0, 0), (2, 0)),
         ("max(x) OVER (ORDER BY n RANGE BETWEEN CURRENT ROW AND CURRENT ROW)", (0, 0), (0, 0)),
     ],
@@ -72,7 +76,9 @@ def test_what_sees_more_is_found_by_all_rows_of_its_partition(function: str) -> 
 
 
 def test_functions_share_the_widest_reach_of_one_order() -> None:
-    both = frames("lag(x, 2) OVER (PARTITION BY g ORDER BY n)", "sum(x) OVER (PARTITION BY g ORDER BY n ROWS 5 PRECEDING)")
+    both = frames(
+        "lag(x, 2) OVER (PARTITION BY g ORDER BY n)", "sum(x) OVER (PARTITION BY g ORDER BY n ROWS 5 PRECEDING)"
+    )
     assert (both.partition, both.rows_below, both.rows_above) == (("T.g",), 5, 0)
     assert frames("lag(x) OVER (ORDER BY n)", "lag(x) OVER (ORDER BY t)") is None
     assert frames("lag(x) OVER (ORDER BY n)", "lag(x) OVER (PARTITION BY g ORDER BY n)") is None
@@ -115,18 +121,24 @@ def row(random: Random) -> dict[str, Any]:
 def test_the_views_are_kept_by_their_frames_where_that_is_asked_for() -> None:
     catalog = compile_script(SCRIPT).catalog
     assert {s.owner for s in maintain(catalog).stages if s.rule in ("frames", "running")} == set(VIEWS)
-    assert not [s for s in maintain(catalog, without("windows", "frames", "running")).stages if s.rule in ("frames", "running")]
+    assert not [
+        s for s in maintain(catalog, without("windows", "frames", "running")).stages if s.rule in ("frames", "running")
+    ]
 
 
 @pytest.mark.parametrize(("each_store", "seed"), STORES_AND_SEEDS, indirect=["each_store"])
-def test_views_equal_their_batch_answer(executor: Any, each_store: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_views_equal_their_batch_answer(
+    executor: Any, each_store: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(frame_reach, "MIN_ROWS", 0)
     random = Random(seed)
     wb = Workbench(SCRIPT, options=Options(cost=False))
     for epoch in range(epochs(seed)):
         wb.insert("T", [row(random) for _ in range(30 if epoch == 0 else random.randint(0, 3))])
         wb.insert("_S", [{n: random.randint(1, 9) for n in ("g", "n", "x")} for _ in range(random.randint(0, 4))])
-        wb.insert("Names", [{"g": random.randint(1, 2), "name": random.choice(["a", "b", "日本"])} for _ in range(epoch % 2)])
+        wb.insert(
+            "Names", [{"g": random.randint(1, 2), "name": random.choice(["a", "b", "日本"])} for _ in range(epoch % 2)]
+        )
         if epoch:
             wb.delete("T", [{"k": random.randint(1, 50)} for _ in range(random.randint(0, 2))])
         wb.step()

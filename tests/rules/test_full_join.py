@@ -24,7 +24,11 @@ def test_rows_without_another_side_are_apart(executor: Any) -> None:
     try:
         for _ in range(4):
             for _ in range(4):
-                row = {"id": random.randrange(8), "b": random.choice([None, "x", "y"]), "x": random.choice([None, 1, 2])}
+                row = {
+                    "id": random.randrange(8),
+                    "b": random.choice([None, "x", "y"]),
+                    "x": random.choice([None, 1, 2]),
+                }
                 wb.insert("Sales", [row])
             wb.delete("Sales", [{"id": random.randrange(8)}])
             wb.step()

@@ -77,7 +77,10 @@ def test_what_is_continued(function: str) -> None:
             "sum(x) OVER (ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS a",
             "sum is computed from all rows of its frame",
         ),
-        ("sum(x) OVER (ORDER BY n) AS a, count(x) OVER (ORDER BY t) AS b", "its functions differ in PARTITION BY or ORDER BY"),
+        (
+            "sum(x) OVER (ORDER BY n) AS a, count(x) OVER (ORDER BY t) AS b",
+            "its functions differ in PARTITION BY or ORDER BY",
+        ),
         ("sum(x) OVER (ORDER BY n) AS a, rank() OVER (ORDER BY n DESC NULLS LAST) AS b", "its functions differ"),
         ("rank() OVER (ORDER BY n, x) AS a, rank() OVER (ORDER BY n, t) AS b", "its functions differ in ORDER BY"),
         ("sum(d) OVER (ORDER BY n) AS a", "rows of equal ORDER BY are added to a DOUBLE in no fixed order"),
@@ -136,7 +139,9 @@ def row(random: Random, keys: int = 50, least: int = 0) -> dict[str, Any]:
         "s": random.choice([None, "", "a", "é", "日本"]),
         "x": random.choice([None, 1, 2, 3, 4]),
         "b": random.choice([None, 1, -(2**53), 2**53 + 1]),
-        "d": random.choice([None, 0.1, 0.2, 0.7, 1e16, -1e16, 1e-3, *([float("nan")] if random.random() < 0.03 else [])]),
+        "d": random.choice(
+            [None, 0.1, 0.2, 0.7, 1e16, -1e16, 1e-3, *([float("nan")] if random.random() < 0.03 else [])]
+        ),
         "c": random.choice([None, "0.10", "9999999999.99"]),
         "y": None,
     }
@@ -145,14 +150,18 @@ def row(random: Random, keys: int = 50, least: int = 0) -> dict[str, Any]:
 def test_the_views_are_continued_where_that_is_asked_for() -> None:
     catalog = compile_script(SCRIPT).catalog
     assert {s.owner for s in maintain(catalog).stages if s.rule == "running"} == set(VIEWS)
-    (least,) = (s for s in maintain(catalog).stages if s.output == "Least")  # of few rows a partition the others are not stored
+    (least,) = (
+        s for s in maintain(catalog).stages if s.output == "Least"
+    )  # of few rows a partition the others are not stored
     assert least.reason == "key by key: `T.g`; a condition on its results leaves rows out"
     assert not [s for s in maintain(catalog, without("running")).stages if s.rule == "running"]
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("each_store", "seed"), STORES_AND_SEEDS, indirect=["each_store"])
-def test_views_equal_their_batch_answer(spark: Any, each_store: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_views_equal_their_batch_answer(
+    spark: Any, each_store: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(frame_reach, "MIN_ROWS", 0)
     random = Random(seed)
     wb = Workbench(SCRIPT, options=Options(cost=False))
@@ -160,7 +169,9 @@ def test_views_equal_their_batch_answer(spark: Any, each_store: str, seed: int, 
         late = 8 + epoch if epoch and random.random() < 0.6 else 0  # rows at the end, or anywhere
         wb.insert("T", [row(random, least=late) for _ in range(30 if epoch == 0 else random.randint(0, 3))])
         wb.insert("_S", [{n: random.randint(1, 9) for n in ("g", "n", "x")} for _ in range(random.randint(0, 4))])
-        wb.insert("Names", [{"g": random.randint(1, 2), "name": random.choice(["a", "b", "日本"])} for _ in range(epoch % 2)])
+        wb.insert(
+            "Names", [{"g": random.randint(1, 2), "name": random.choice(["a", "b", "日本"])} for _ in range(epoch % 2)]
+        )
         if epoch:
             wb.delete("T", [{"k": random.randint(1, 50)} for _ in range(random.randint(0, 2))])
         wb.step()
@@ -190,7 +201,10 @@ def test_rows_at_the_end_read_few_rows(executor: Any, monkeypatch: pytest.Monkey
     wb.insert("T", [{"k": 2_000, "x": 5}, {"k": 2_001, "x": 5}])
     wb.step()
     assert read == [1, 2]  # the row before, and the new ones
-    assert sorted((r["k"], r["s"], r["r"], w) for r, w in wb.changes("V")) == [(2000, 2005, 2001, 1), (2001, 2010, 2002, 1)]
+    assert sorted((r["k"], r["s"], r["r"], w) for r, w in wb.changes("V")) == [
+        (2000, 2005, 2001, 1),
+        (2001, 2010, 2002, 1),
+    ]
     read.clear()
     wb.delete("T", [{"k": 1_990}])
     wb.step()

@@ -46,7 +46,9 @@ def _in_any_order(rows: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.nightly])])
+@pytest.mark.parametrize(
+    "store", ["sqlite", pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.nightly])]
+)
 def test_views_of_intervals_are_what_batch_says(store: str, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue("postgres_url") if store == "postgres" else "sqlite://"
     choice = random.Random(7)
@@ -59,7 +61,9 @@ def test_views_of_intervals_are_what_batch_says(store: str, request: pytest.Fixt
                 assert _in_any_order(bench.rows(view)) == _in_any_order(batch), (epoch, view)
             if epoch == 0:
                 bench.restart()
-        bench.insert("T", [{"id": 0, "k": 5, "a": START, "b": START, "i": "P1DT2H0.5S"}, {"id": 9, "k": 5, "i": "-1 00:00:01"}])
+        bench.insert(
+            "T", [{"id": 0, "k": 5, "a": START, "b": START, "i": "P1DT2H0.5S"}, {"id": 9, "k": 5, "i": "-1 00:00:01"}]
+        )
         bench.step()
         _asked(bench)
 
@@ -73,7 +77,9 @@ def _asked(bench: Workbench) -> None:
     long = bench.graphql('{ t(filter: {i: {gt: "P1DT1H"}}, order: {i: DESC}) { id i } }')["data"]["t"]
     assert long[0] == {"id": 0, "i": "P1DT2H0M0.500000S"}
     page = bench.graphql("{ tPage(order: [{i: ASC_NULLS_LAST}], first: 1) { nodes { i } endCursor } }")["data"]["tPage"]
-    rest = bench.graphql(f'{{ tPage(order: [{{i: ASC_NULLS_LAST}}], after: "{page["endCursor"]}") {{ nodes {{ i }} }} }}')
+    rest = bench.graphql(
+        f'{{ tPage(order: [{{i: ASC_NULLS_LAST}}], after: "{page["endCursor"]}") {{ nodes {{ i }} }} }}'
+    )
     reported = [n["i"] for n in (*page["nodes"], *rest["data"]["tPage"]["nodes"])]
     lengths = [interval_of(i) for i in reported if i is not None]
     assert lengths == sorted(lengths)

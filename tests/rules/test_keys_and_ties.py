@@ -73,7 +73,13 @@ def test_sums_and_averages_of_wide_decimals_are_exact(executor: Any) -> None:
 
 def row(number: int, a: int, hours: int, **more: Any) -> dict[str, Any]:
     time = START + number * MICROSECOND
-    return {"id": number, "a": a, "b": 1, "at": START + timedelta(hours=hours), "s": {"t": time, "d": time.date()}} | more
+    return {
+        "id": number,
+        "a": a,
+        "b": 1,
+        "at": START + timedelta(hours=hours),
+        "s": {"t": time, "d": time.date()},
+    } | more
 
 
 @pytest.mark.spark

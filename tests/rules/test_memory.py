@@ -126,7 +126,9 @@ def test_rows_are_the_same_in_memory_in_files_and_in_spark(spark: Any) -> None:
         },
     ]  # fmt: skip
     for names in (list(types), [n for n in types if n != "n"]):  # lengths of time go by way of the driver
-        table = pa.Table.from_pylist([{n: r[n] for n in names} for r in rows], pa.schema([(n, types[n]) for n in names]))
+        table = pa.Table.from_pylist(
+            [{n: r[n] for n in names} for r in rows], pa.schema([(n, types[n]) for n in names])
+        )
         for memory in (0, 1 << 20):
             exchange = SparkCompute(spark, f"types_{len(names)}_{memory}", small=0, memory=memory)
             try:
@@ -157,7 +159,9 @@ def test_nan_in_a_file_is_greater_than_any_number(spark: Any) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("each_store")
 @linux
-def test_two_million_rows_need_no_more_memory_than_the_setting_says(request: pytest.FixtureRequest, each_store: str) -> None:
+def test_two_million_rows_need_no_more_memory_than_the_setting_says(
+    request: pytest.FixtureRequest, each_store: str
+) -> None:
     url = request.getfixturevalue("postgres_url") if each_store == "postgres" else "sqlite://"
     rows, bound = 2_000_000, 64
     command = [sys.executable, "-m", "tests.rules.large_epoch", str(rows), str(bound), url]

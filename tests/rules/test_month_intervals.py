@@ -53,7 +53,9 @@ def _in_any_order(rows: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.nightly])])
+@pytest.mark.parametrize(
+    "store", ["sqlite", pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.nightly])]
+)
 def test_views_of_months_are_what_batch_says(store: str, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue("postgres_url") if store == "postgres" else "sqlite://"
     choice = random.Random(7)
@@ -69,7 +71,8 @@ def test_views_of_months_are_what_batch_says(store: str, request: pytest.Fixture
                 bench.restart()
         bench.delete("T", [r for r in bench.rows("T") if r["id"] == 0])
         bench.insert(
-            "T", [{"id": 8, "k": 5, "a": "2024-01-31", "i": "P1Y13M"}, {"id": 9, "k": 5, "a": "2024-01-31", "i": "-0-1"}]
+            "T",
+            [{"id": 8, "k": 5, "a": "2024-01-31", "i": "P1Y13M"}, {"id": 9, "k": 5, "a": "2024-01-31", "i": "-0-1"}],
         )
         bench.step()
         _asked(bench)
@@ -86,7 +89,9 @@ def _asked(bench: Workbench) -> None:
     long = bench.graphql('{ t(filter: {i: {gt: "P2Y"}, k: {eq: 5}}, order: {i: DESC}) { id i } }')["data"]["t"]
     assert long == [{"id": 8, "i": "P2Y1M"}]
     page = bench.graphql("{ tPage(order: [{i: ASC_NULLS_LAST}], first: 1) { nodes { i } endCursor } }")["data"]["tPage"]
-    rest = bench.graphql(f'{{ tPage(order: [{{i: ASC_NULLS_LAST}}], after: "{page["endCursor"]}") {{ nodes {{ i }} }} }}')
+    rest = bench.graphql(
+        f'{{ tPage(order: [{{i: ASC_NULLS_LAST}}], after: "{page["endCursor"]}") {{ nodes {{ i }} }} }}'
+    )
     reported = [n["i"] for n in (*page["nodes"], *rest["data"]["tPage"]["nodes"])]
     lengths = [months_of(i) for i in reported if i is not None]
     assert lengths == sorted(lengths)
@@ -113,7 +118,13 @@ def test_files_have_months_as_spark_writes_them(spark: Any, tmp_path: Path, smal
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [("P1Y", "P1Y0M"), ("-P13M", "-P1Y1M"), ("P-1Y", "-P1Y0M"), ("1-2", "P1Y2M"), ("INTERVAL '-0-3' YEAR TO MONTH", "-P0Y3M")],
+    [
+        ("P1Y", "P1Y0M"),
+        ("-P13M", "-P1Y1M"),
+        ("P-1Y", "-P1Y0M"),
+        ("1-2", "P1Y2M"),
+        ("INTERVAL '-0-3' YEAR TO MONTH", "-P0Y3M"),
+    ],
 )
 def test_texts_of_months(text: str, shown: str) -> None:
     assert months_text(months_of(text)) == shown

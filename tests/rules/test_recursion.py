@@ -112,7 +112,10 @@ def test_what_does_not_end_is_told_and_leaves_the_store(spark: Any, monkeypatch:
     with pytest.raises(BelvedereError) as failure:
         wb.step()
     (found,) = failure.value.diagnostics
-    assert (found.code, found.message) == ("B7042", 'view "Count" failed: the recursion `t` has not ended after 5 levels')
+    assert (found.code, found.message) == (
+        "B7042",
+        'view "Count" failed: the recursion `t` has not ended after 5 levels',
+    )
     assert "UNION instead of UNION ALL" in (found.hint or "")
     assert found.span is not None
     assert ENDLESS[found.span.start :].startswith("Count :=")

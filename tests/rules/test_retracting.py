@@ -24,7 +24,9 @@ CREATE TABLE Keyed (k INT PRIMARY KEY, a INT, b INT, s STRING, d DOUBLE, m DECIM
 CREATE STREAM Stream (k INT, a INT, b INT, s STRING, d DOUBLE, m DECIMAL(10, 2), t TIMESTAMP);
 CREATE TABLE Bag (k INT, a INT, b INT, s STRING, d DOUBLE, m DECIMAL(10, 2), t TIMESTAMP);
 """
-GROUPED = "ByA := SELECT a, count(*) AS n, sum(b) AS total, 100 / (1 + coalesce(sum(b), 0) * 0) AS whole FROM Bag GROUP BY a;"
+GROUPED = (
+    "ByA := SELECT a, count(*) AS n, sum(b) AS total, 100 / (1 + coalesce(sum(b), 0) * 0) AS whole FROM Bag GROUP BY a;"
+)
 HAVING = "Some := SELECT a, 12 / (count(b) - 1) AS share FROM Bag GROUP BY a HAVING count(b) > 1;"
 LATEST = """
 Latest := SELECT s, k, d FROM (

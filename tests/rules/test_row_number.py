@@ -48,7 +48,13 @@ def test_rows_and_changes_are_those_of_the_window_function(executor: Any) -> Non
     benches = [Workbench(SCRIPT, spark=executor, options=o) for o in (None, without("row number"), None)]
     for epoch in range(4):
         benches[2].engine.compute.small = 0  # as with many rows
-        a = [{"id": chance.randrange(9), "g": chance.choice([1, 2, None]), "v": chance.choice([1.0, 2.0, None, float("nan")])}]
+        a = [
+            {
+                "id": chance.randrange(9),
+                "g": chance.choice([1, 2, None]),
+                "v": chance.choice([1.0, 2.0, None, float("nan")]),
+            }
+        ]
         a += [{**a[0], "id": chance.randrange(9)} for _ in range(3 if epoch else 0)]
         b = [{"id": chance.randrange(9), "w": chance.randrange(3)} for _ in range(4)]
         changed = []

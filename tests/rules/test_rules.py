@@ -83,7 +83,9 @@ def change(wb: Workbench, random: Random) -> None:
 
 @pytest.mark.deep
 @pytest.mark.spark
-@pytest.mark.parametrize("options", [Options(), pytest.param(PLAIN, marks=pytest.mark.nightly)], ids=["cheaper", "plain"])
+@pytest.mark.parametrize(
+    "options", [Options(), pytest.param(PLAIN, marks=pytest.mark.nightly)], ids=["cheaper", "plain"]
+)
 def test_views_equal_their_batch_run(spark: Any, options: Options) -> None:
     random = Random(11)
     wb = Workbench(SCRIPT, spark=spark, options=options)

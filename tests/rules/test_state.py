@@ -133,7 +133,9 @@ def test_explain_counts_the_rows_of_each_operator(
     (state,) = [line for line in reported.output.splitlines() if line.startswith("  state  ByWho$state:")]
     assert "unbounded" in state
     assert "; 4 rows, " in state
-    assert re.search(r" bytes in 1 run now; since the start keys looked up: [1-9]\d*, rows found: [1-9]\d*$", state), state
+    assert re.search(r" bytes in 1 run now; since the start keys looked up: [1-9]\d*, rows found: [1-9]\d*$", state), (
+        state
+    )
     result = CliRunner().invoke(app, ["explain", str(script), "--json", "--state", url])
     assert result.exit_code == 0, result.output
     found = {s["relation"]: s for e in json.loads(result.output) for s in e["state"]}

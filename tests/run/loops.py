@@ -97,7 +97,9 @@ class Loop:
                 noted=noted,
             )
             settings = RunSettings(once=True)
-            loop = RunLoop(self.spark, engine, store, sources, settings, self.progress.append, notify=self.reported.append)
+            loop = RunLoop(
+                self.spark, engine, store, sources, settings, self.progress.append, notify=self.reported.append
+            )
             if retry:
                 reader = store.reader()
                 found = retry_rejected(self.spark, catalog, project, reader, ingest_service)

@@ -36,17 +36,31 @@ LEAVES = st.one_of(
     st.floats(),
     ANY_TEXT,
     st.sampled_from(
-        ["\ud800", "\x00", "2020-01-01T00:00:00Z", "0001-01-01", "9999-12-31T23:59:59-18:00", "NaN", "1e400", "AA==", ""]
+        [
+            "\ud800",
+            "\x00",
+            "2020-01-01T00:00:00Z",
+            "0001-01-01",
+            "9999-12-31T23:59:59-18:00",
+            "NaN",
+            "1e400",
+            "AA==",
+            "",
+        ]
     ),
     st.sampled_from([10**400, 10**19, -0.0, 1e308]),
 )
 VALUES = st.recursive(
-    LEAVES, lambda v: st.lists(v, max_size=3) | st.dictionaries(st.sampled_from(NAMES) | ANY_TEXT, v, max_size=3), max_leaves=6
+    LEAVES,
+    lambda v: st.lists(v, max_size=3) | st.dictionaries(st.sampled_from(NAMES) | ANY_TEXT, v, max_size=3),
+    max_leaves=6,
 )
 OBJECTS = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=6)
 DEEP = b'{"o": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 # to make a failing example smaller takes many epochs
-SLOW = settings(max_examples=examples(12), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+SLOW = settings(
+    max_examples=examples(12), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
 
 
 @SLOW

@@ -17,9 +17,7 @@ from belvedere.store import open_reader, open_store
 from belvedere.store.write.transaction import EpochTransaction
 from tests.run.loops import Loop
 
-PROJECT = (
-    '[sources.shop]\npath = "data"\nappends = true\n[sources.shop.tables.Items]\ncolumns = { id = "BIGINT", note = "STRING" }\n'
-)
+PROJECT = '[sources.shop]\npath = "data"\nappends = true\n[sources.shop.tables.Items]\ncolumns = { id = "BIGINT", note = "STRING" }\n'
 SCRIPT = """
 IMPORT shop.Orders KEEP 7 DAYS;
 IMPORT shop.Items AS _Items;
@@ -68,7 +66,9 @@ def test_new_lines_are_read_once(spark: Any, tmp_path: Path, monkeypatch: pytest
     loop.once()
     assert totals(loop) == (5, 150, 4, 11)
     with closing(open_reader(loop.url)) as reader:
-        assert [(r["file"], r["line"]) for r in reader.rows(REJECTED).to_pylist()] == [(str(tmp_path / "data/Items.csv"), 6)]
+        assert [(r["file"], r["line"]) for r in reader.rows(REJECTED).to_pylist()] == [
+            (str(tmp_path / "data/Items.csv"), 6)
+        ]
 
     loop.script += "\nNotes := SELECT id, note FROM _Items;\nPrices := SELECT id, price FROM Orders WHERE price > 10;"
     loop.once()  # all parts are read again, as they were
@@ -94,7 +94,10 @@ def test_growth_that_is_not_read_is_told(spark: Any, tmp_path: Path) -> None:
     row = store.last_epoch()
     store.close()
     status = status_of(loop.compiled().catalog, row, False)
-    assert {i["name"]: i.get("changed_files") for i in status["inputs"]} == {"Orders": {"grown": 1}, "_Items": {"replaced": 1}}
+    assert {i["name"]: i.get("changed_files") for i in status["inputs"]} == {
+        "Orders": {"grown": 1},
+        "_Items": {"replaced": 1},
+    }
     assert 'belvedere_input_changed_files{input="Orders",how="grown"} 1' in view_metrics(status, row)
 
 

@@ -47,7 +47,9 @@ def test_each_line_counts_once(tmp_path: Path, seed: int) -> None:
             process = start_run(tmp_path / "s.sqrl")
             url = first_line(process)
             lines = drain(process)
-            wait_for(lambda lines=lines: any("_Orders" in line or "Orders" in line for line in lines), "no epoch came", 300)
+            wait_for(
+                lambda lines=lines: any("_Orders" in line or "Orders" in line for line in lines), "no epoch came", 300
+            )
             time.sleep(r.random() * 3)
             kill(process, url)
     finally:

@@ -76,7 +76,9 @@ def test_files_of_one_epoch_arrive_one_after_the_other(spark: Any, tmp_path: Pat
     assert came == {**{("a", n): m for n, m in moments.items()}, ("b", 5): 2, ("b", 1): 8}
     assert [r["ids"] for r in loop.rows("Ended")] == [[0, 1], [2], [3]]
     met = sorted((r["id"], r["other"]) for r in loop.rows("Met"))
-    assert met == [(0, 5), (1, 5), (2, 5)], "the second row of B takes the place of the first before A's last, and finds none"
+    assert met == [(0, 5), (1, 5), (2, 5)], (
+        "the second row of B takes the place of the first before A's last, and finds none"
+    )
     assert loop.rows("Kept")[0]["id"] == 1, "KEEP counts from the first epoch"
     put(tmp_path, "A", "late.json", [9], start + 3)
     loop.once()

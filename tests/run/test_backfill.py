@@ -148,7 +148,9 @@ def expected(view: str, loop: Loop, files: Files) -> list[str]:
     """What DuckDB says of the rows that were used (`All` has them) and of all stops."""
     asking = duckdb.connect()
     asking.execute("SET TimeZone = 'UTC'")
-    schema = pa.schema([("k", pa.string()), ("fare", pa.int32()), ("at", pa.timestamp("us", "UTC")), ("number", pa.int64())])
+    schema = pa.schema(
+        [("k", pa.string()), ("fare", pa.int32()), ("at", pa.timestamp("us", "UTC")), ("number", pa.int64())]
+    )
     asking.register("rides", pa.Table.from_pylist(loop.rows("All"), schema))
     asking.register("stops", pa.Table.from_pylist(files.stops, pa.schema([("k", pa.string()), ("place", pa.string())])))
     return bag(asking.sql(ORACLE[view]).to_arrow_table().to_pylist())
@@ -191,7 +193,9 @@ def filled(spark: Any, folder: Path, url: str, script: str = INPUTS + FIRST) -> 
     return loop
 
 
-def test_plan_and_what_is_not_there_any_more(spark: Any, tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_and_what_is_not_there_any_more(
+    spark: Any, tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     loop = filled(spark, tmp_path, url)
     before, text = shown(loop, "Fares"), first_file(loop).read_text()
     loop.script += "Best := SELECT k, max(fare) AS most FROM _Rides GROUP BY k;\n"
@@ -247,7 +251,8 @@ def test_a_view_that_fails_on_rows_of_before_is_filled_of_all_rows_once_it_is_co
 ) -> None:
     loop = filled(spark, tmp_path, url)
     loop.script = (
-        loop.script.replace("_Rides", "Rides") + "/*+ on_error(quarantine) */ Ratio := SELECT k, 10 / fare AS r FROM Rides;\n"
+        loop.script.replace("_Rides", "Rides")
+        + "/*+ on_error(quarantine) */ Ratio := SELECT k, 10 / fare AS r FROM Rides;\n"
     )
     loop.script = loop.script.replace("AS Rides WATERMARK", "AS _Rides WATERMARK").replace("FROM Rides", "FROM _Rides")
     assert next(c for c in planned(loop).changes if c.name == "Fares").change.value == "kept"
@@ -265,7 +270,9 @@ def test_a_view_that_fails_on_rows_of_before_is_filled_of_all_rows_once_it_is_co
     )
     loop.script = loop.script.replace("10 / fare", "try_divide(10, fare)")
     loop.once()
-    assert shown(loop, "Ratio") == bag([{"k": k, "r": r} for k, r in (("a", 10.0), ("b", 2.0), ("a", None), ("b", 2.0))])
+    assert shown(loop, "Ratio") == bag(
+        [{"k": k, "r": r} for k, r in (("a", 10.0), ("b", 2.0), ("a", None), ("b", 2.0))]
+    )
 
 
 def test_an_input_that_is_new_with_its_view(spark: Any, tmp_path: Path, url: str) -> None:
@@ -329,10 +336,14 @@ def test_a_reader_that_takes_more_than_the_one_before(
         ids = [1] if feed.table == "Days" else [2]
         kept = found.rows.filter(pc.is_in(found.rows["id"], pa.array(ids, pa.int32())))
         path = str(folder / feed.table / ("1.csv" if feed.table == "Days" else "1.json"))
-        rejected = (RejectedRow(feed.id, path, 4, "3,2024-01-02 00:00:00", "in another sense"),) * (feed.table == "Days")
+        rejected = (RejectedRow(feed.id, path, 4, "3,2024-01-02 00:00:00", "in another sense"),) * (
+            feed.table == "Days"
+        )
         rejected += (RejectedRow(feed.id, path, None, None, "in another form"),) * (feed.table == "Whole")
         gone = found.rows.num_rows - kept.num_rows
-        return replace(found, rows=kept, rejected=(*found.rejected, *rejected), refused=found.refused + gone, times=NO_TIMES)
+        return replace(
+            found, rows=kept, rejected=(*found.rejected, *rejected), refused=found.refused + gone, times=NO_TIMES
+        )
 
     with monkeypatch.context() as before:
         before.setattr(connectors_files.FileFeed, "read", read_as_before)
@@ -354,7 +365,9 @@ class Crash(Exception):
     """As if the process had ended."""
 
 
-def test_other_views_go_on_while_one_is_filled(spark: Any, tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_views_go_on_while_one_is_filled(
+    spark: Any, tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Files come while others are read again; what was read is lost once, by a failure, and is read anew."""
     files = Files(3, tmp_path)
     loop = Loop(spark, tmp_path, INPUTS + FIRST, PROJECT + '[spark]\ntrigger = "1 ms"\n[run]\nstate = "state"\n', url)

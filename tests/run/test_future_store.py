@@ -43,7 +43,9 @@ def runner(
 def test_a_run_of_one_round_is_refused(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         runner(url, tmp_path, monkeypatch, once=True) as refused,
-        pytest.raises(BelvedereError, match="B7033: the store's last epoch is 10 days ahead of the clock of this machine"),
+        pytest.raises(
+            BelvedereError, match="B7033: the store's last epoch is 10 days ahead of the clock of this machine"
+        ),
     ):
         refused.run(lambda progress: None, StopFlag())
     with runner(url, tmp_path, monkeypatch, once=True, accept_clock=True) as accepted, pytest.raises(KeyboardInterrupt):
@@ -53,7 +55,8 @@ def test_a_run_of_one_round_is_refused(url: str, tmp_path: Path, monkeypatch: py
 def test_a_run_waits_and_says_so_once(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped, reported = StopFlag(), list[str]()
     monkeypatch.setattr(
-        "belvedere.spark.run.runner._wait", lambda seconds, flag: stopped.set() if len(waited) > 2 else waited.append(seconds)
+        "belvedere.spark.run.runner._wait",
+        lambda seconds, flag: stopped.set() if len(waited) > 2 else waited.append(seconds),
     )
     waited: list[float] = []
     with runner(url, tmp_path, monkeypatch) as waiting:

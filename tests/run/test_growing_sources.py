@@ -42,7 +42,9 @@ def said(loop: Loop, *words: str) -> str:
 
 def test_a_table_is_printed_to_paste(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "Rides.json").write_text(lines({"k": "a", "fare": 1, "né e": [1.5], "at": "2024-01-01T00:00:00Z"}))
+    (tmp_path / "data" / "Rides.json").write_text(
+        lines({"k": "a", "fare": 1, "né e": [1.5], "at": "2024-01-01T00:00:00Z"})
+    )
     (tmp_path / "s.sqrl").write_text("IMPORT trips.Rides;")
     (tmp_path / "belvedere.toml").write_text("[sources.trips]\npath = 'data'\n")
     call = ["schema", str(tmp_path / "s.sqrl")]

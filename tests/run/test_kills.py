@@ -97,7 +97,9 @@ class Flights:
         ]
         for path in self.first:  # columns are told from files
             self._put(path)
-        self.feeder = threading.Thread(target=self._feed, args=([p for p in files if p not in self.first], pause), daemon=True)
+        self.feeder = threading.Thread(
+            target=self._feed, args=([p for p in files if p not in self.first], pause), daemon=True
+        )
 
     def _put(self, path: Path) -> None:
         shutil.move(path, self.data / path.parent.name / path.name)
@@ -161,7 +163,9 @@ def check_pushes(clients: list[Client], tables: dict[str, list[dict[str, Any]]])
         assert (view["events"], view["total"]) == (len(found), sum(found))
 
 
-def kill_at_random_moments(folder: Path, kills: int, days: int, seed: int, store: str | None = None, spark: Any = None) -> None:
+def kill_at_random_moments(
+    folder: Path, kills: int, days: int, seed: int, store: str | None = None, spark: Any = None
+) -> None:
     """Feed and push all the time; kill the run `kills` times; then let it finish, in this process where there is a `spark`."""
     dice = random.Random(seed)
     flights = Flights(folder, days, pause=0.5, store=store)
@@ -200,7 +204,9 @@ def kill_at_random_moments(folder: Path, kills: int, days: int, seed: int, store
     check_flights(flights, tables)
     check_pushes(clients, tables)
     print(
-        json.dumps({"kills": kills, "epochs": epochs[-1], "pushed": len(tables["Events"]), "flights": len(tables["Flights"])})
+        json.dumps(
+            {"kills": kills, "epochs": epochs[-1], "pushed": len(tables["Events"]), "flights": len(tables["Flights"])}
+        )
     )
 
 

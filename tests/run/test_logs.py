@@ -33,7 +33,9 @@ def test_an_epoch_and_its_views(capsys: pytest.CaptureFixture[str]) -> None:
     lines.phase("starting Spark")
     counts = {"Größe": 2, "Größe$1": 5, "Still": 0}
     lines.progress(
-        EpochProgress(7, CLOCK, {"T": 3}, counts, {"T": 1}, (), 0.25, notices=("a new\ncolumn",), quarantined={"Sum": 4})
+        EpochProgress(
+            7, CLOCK, {"T": 3}, counts, {"T": 1}, (), 0.25, notices=("a new\ncolumn",), quarantined={"Sum": 4}
+        )
     )
     lines.end()
     found = objects(capsys.readouterr().err)

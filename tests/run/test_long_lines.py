@@ -71,7 +71,9 @@ def test_memory_does_not_grow_with_the_line(tmp_path: Path, kind: str) -> None:
         file.write(b'"}\n{"id": 3}\n' if kind == "json" else b'"\n3,c\n')
     tracemalloc.start()
     limit = 1 << 20
-    batches = json_records(str(path), "a", limit=limit) if kind == "json" else csv_records(str(path), "a", ",", True, limit)
+    batches = (
+        json_records(str(path), "a", limit=limit) if kind == "json" else csv_records(str(path), "a", ",", True, limit)
+    )
     rows = [row for batch in batches for row in batch.to_pylist()]
     assert tracemalloc.get_traced_memory()[1] < 20 << 20
     tracemalloc.stop()

@@ -125,9 +125,13 @@ def test_pushes_become_epochs(spark: Any, tmp_path: Path) -> None:
     wait_for(lambda: run.progress[-1].streams[0].assumed)
     (bid, *_) = run.progress[-1].streams
     assert (bid.stream, bid.bound) == ("Bid", microseconds(datetime.fromisoformat(at(20))))
-    refused = run.push("Bid", {"at": at(19), "price": 1, "item": "A"}, {"at": at(20), "price": 5, "item": "A"}, producer="p1")
+    refused = run.push(
+        "Bid", {"at": at(19), "price": 1, "item": "A"}, {"at": at(20), "price": 5, "item": "A"}, producer="p1"
+    )
     assert (refused["taken"], refused["refused"]) == (1, 1)
-    run.push("Loose", {"at": at(10), "price": 1}, {"at": at(9), "price": 1}, {"at": at(10), "price": None}, {"prize": 1})
+    run.push(
+        "Loose", {"at": at(10), "price": 1}, {"at": at(9), "price": 1}, {"at": at(10), "price": None}, {"prize": 1}
+    )
     wait_for(lambda: run.rows("Totals") == [{"item": "A", "name": "Anvil", "price": 7}])
     wait_for(lambda: not run.ingest_service.has_waiting)
     run.stop()
@@ -143,7 +147,10 @@ def test_pushes_become_epochs(spark: Any, tmp_path: Path) -> None:
         late = run.rows(f"LATE({name})")
         assert (counts.used, counts.late, counts.malformed) == (len(run.rows(name)), len(late), malformed)
         assert counts.given == counts.used + counts.late + counts.malformed
-    assert [r["reason"].split(":")[0] for n in ("Bid", "Loose") for r in run.rows(f"LATE({n})")] == ["rejected", "dropped"]
+    assert [r["reason"].split(":")[0] for n in ("Bid", "Loose") for r in run.rows(f"LATE({n})")] == [
+        "rejected",
+        "dropped",
+    ]
     from belvedere.connectors.run_records import REJECTED
 
     reader = run.store.reader()
@@ -158,7 +165,9 @@ def test_time_alone_passes_over_a_silent_producer(spark: Any, tmp_path: Path) ->
     run.start()
     wait_for(lambda: run.progress)
     run.act(Act.BOUND, "p1", 8)
-    run.act(Act.BOUND, "p2", 20)  # both have just spoken: nothing else comes, and the stream waits for p1 until it is idle
+    run.act(
+        Act.BOUND, "p2", 20
+    )  # both have just spoken: nothing else comes, and the stream waits for p1 until it is idle
     wait_for(lambda: run.progress[-1].streams[0].bound == microseconds(datetime.fromisoformat(at(20))), 60)
     assert run.progress[-1].streams[0].assumed
     run.stop()
@@ -198,7 +207,10 @@ def test_an_input_that_changed_is_not_emptied(spark: Any, tmp_path: Path) -> Non
     run.open(once=True)
     run.push("Loose", {"at": at(8), "price": "0.25"})
     run.loop.run()
-    assert sorted((r["item"], r["name"], r["size"]) for r in run.rows("Items")) == [("A", "Anvil", None), ("B", "Bolt", None)]
+    assert sorted((r["item"], r["name"], r["size"]) for r in run.rows("Items")) == [
+        ("A", "Anvil", None),
+        ("B", "Bolt", None),
+    ]
     assert [(r["item"], r["price"]) for r in run.rows("Totals")] == [("B", 2)]
     assert sorted(str(r["price"]) for r in run.rows("Loose")) == ["0.25", "2.00"]
     run.close()

@@ -98,9 +98,13 @@ def test_queries_keep_their_order(spark: Any, files: Path, capsys: Any) -> None:
     )
     assert "rejected for table" in err
     assert "orders.jsonl:8" in err
-    code, out, _ = answer(capsys, "SELECT id FROM orders ORDER BY id DESC LIMIT 2 OFFSET 1;", *TABLES, "--format", "csv")
+    code, out, _ = answer(
+        capsys, "SELECT id FROM orders ORDER BY id DESC LIMIT 2 OFFSET 1;", *TABLES, "--format", "csv"
+    )
     assert (code, out) == (0, "id\n6\n5\n")
-    code, out, _ = answer(capsys, "WITH o AS (SELECT * FROM orders) SELECT DISTINCT item FROM o ORDER BY 1", *TABLES, "--json")
+    code, out, _ = answer(
+        capsys, "WITH o AS (SELECT * FROM orders) SELECT DISTINCT item FROM o ORDER BY 1", *TABLES, "--json"
+    )
     assert [r["item"] for r in json.loads(out)] == ["a", "b", "c"]
     code, out, _ = answer(capsys, "SELECT 1 AS one")
     assert (code, out) == (0, "one\n---\n  1\n(1 row)\n")
@@ -176,7 +180,9 @@ def test_how_windows_will_be_found(files: Path, capsys: Any) -> None:
         (["SELECT 1", "--format", "xml"], 2, "xml"),
     ],
 )
-def test_what_is_wrong_is_said_without_spark(files: Path, capsys: Any, arguments: list[str], code: int, said: str) -> None:
+def test_what_is_wrong_is_said_without_spark(
+    files: Path, capsys: Any, arguments: list[str], code: int, said: str
+) -> None:
     found, out, err = answer(capsys, *arguments)
     assert (found, out) == (code, "")
     assert said in err

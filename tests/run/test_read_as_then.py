@@ -41,7 +41,9 @@ def test_how_a_source_is_read_is_noted_where_it_changes() -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("keep", ["KEEP 7 DAYS", ""])
-def test_a_wider_type_is_accepted_and_rows_that_it_would_take_stay_rejected(spark: Any, tmp_path: Path, keep: str) -> None:
+def test_a_wider_type_is_accepted_and_rows_that_it_would_take_stay_rejected(
+    spark: Any, tmp_path: Path, keep: str
+) -> None:
     """The documented way to widen a column: the file with 1.5 was rejected as BIGINT, and stays so until it is tried again."""
     name = "Orders" if keep else "Orders AS _Orders"
     script = f"IMPORT shop.{name} {keep};\nTotals := SELECT cust, sum(price) AS total FROM {name.rsplit(maxsplit=1)[-1]} GROUP BY cust;"
@@ -90,7 +92,9 @@ def test_options_of_text_count_as_they_were(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_a_view_is_added_after_rejected_rows_were_tried_again(spark: Any, tmp_path: Path) -> None:
-    project = '[sources.shop]\npath = "data"\n[sources.shop.tables.Orders]\ncolumns = {{ id = "BIGINT", price = "{}" }}\n'
+    project = (
+        '[sources.shop]\npath = "data"\n[sources.shop.tables.Orders]\ncolumns = {{ id = "BIGINT", price = "{}" }}\n'
+    )
     script = "IMPORT shop.Orders AS _Orders;\nN := SELECT count(*) AS n FROM _Orders;"
     loop = Loop(spark, tmp_path, script, project.format("BIGINT"))
     put(tmp_path, "1.jsonl", {"id": 1, "price": 900}, {"id": 2, "price": "5,50"})

@@ -53,7 +53,10 @@ def test_sources(tmp_path: Path) -> None:
     from belvedere.connectors.project_file import load_project
 
     catalog = compile_script("IMPORT s.T", project=load_project(tmp_path)).catalog
-    for project in (ProjectSettings(tmp_path), ProjectSettings(tmp_path, sources={"s": Source("s", "telegraph", tmp_path)})):
+    for project in (
+        ProjectSettings(tmp_path),
+        ProjectSettings(tmp_path, sources={"s": Source("s", "telegraph", tmp_path)}),
+    ):
         with pytest.raises(BelvedereError, match="B6020"):
             open_sources(catalog, project, None, {}, {"T"})
 
@@ -91,7 +94,9 @@ def test_a_run_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone
         monkeypatch.setattr(runner, "has_ended", lambda spark: False)
         if gone:
             process.wait()
-        with runner.Runner(tmp_path / "s.sqrl", Catalog(), ProjectSettings(tmp_path), f"sqlite:///{tmp_path}/s.db") as run:
+        with runner.Runner(
+            tmp_path / "s.sqrl", Catalog(), ProjectSettings(tmp_path), f"sqlite:///{tmp_path}/s.db"
+        ) as run:
             run.spark = SimpleNamespace(stop=lambda: None)  # type: ignore[assignment]
 
             def fail(*_: Any) -> None:

@@ -55,14 +55,22 @@ def test_rejected_rows_arrive_once(
 ) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    rides = ({"k": "a", "fare": 1}, {"k": K, "fare": 1.5}, {"k": "ü", "fare": "free"}, "{broken", {"k": "b", "fare": 2.25})
+    rides = (
+        {"k": "a", "fare": 1},
+        {"k": K, "fare": 1.5},
+        {"k": "ü", "fare": "free"},
+        "{broken",
+        {"k": "b", "fare": 2.25},
+    )
     (data / "Rides.json").write_text(lines(*rides))
     (data / "Stops.csv").write_text(STOPS, encoding="utf-8")
     loop = Loop(spark, tmp_path, SCRIPT, PROJECT.format("INT", "INT"))
     if store == "postgres":
         loop.url = request.getfixturevalue("postgres_url")
     (tmp_path / "s.sqrl").write_text(SCRIPT)
-    loop.once(("Clicks", json.dumps([{"page": "p", "n": 1}, {"page": "p", "n": 2**40}, {"page": None, "n": 2}]).encode()))
+    loop.once(
+        ("Clicks", json.dumps([{"page": "p", "n": 1}, {"page": "p", "n": 2**40}, {"page": None, "n": 2}]).encode())
+    )
     call = ["rejected", "list", str(tmp_path / "s.sqrl"), "--store", loop.url]
     reported = json.loads(CliRunner().invoke(app, [*call, "--json"]).output)["rejected"]
     assert len(reported) == 11
@@ -72,7 +80,9 @@ def test_rejected_rows_arrive_once(
 
     (tmp_path / "belvedere.toml").write_text(PROJECT.format("DOUBLE", "DOUBLE"))
     loop.script = SCRIPT.replace("n INT", "n BIGINT")
-    with monkeypatch.context() as patch:  # the process ends before the commit: the journal has the push, no epoch has it
+    with (
+        monkeypatch.context() as patch
+    ):  # the process ends before the commit: the journal has the push, no epoch has it
         patch.setattr("belvedere.state.state.State.prepare", lambda self: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             loop.once(retry=True)

@@ -32,7 +32,9 @@ def test_they_share_the_room_until_the_epoch_is_done(tmp_path: Path) -> None:
     for table in "ab":
         (tmp_path / "in" / table).mkdir(parents=True)
         for part in range(2):
-            pc.write_csv(pa.table({"n": range(part * ROWS, (part + 1) * ROWS)}), tmp_path / "in" / table / f"{part}.csv")
+            pc.write_csv(
+                pa.table({"n": range(part * ROWS, (part + 1) * ROWS)}), tmp_path / "in" / table / f"{part}.csv"
+            )
     project, spark = load_project(tmp_path), NoSpark()
     compiled = compile_script("IMPORT in.a;\nIMPORT in.b;", path=tmp_path / "s.sqrl", project=project)
     assert compiled.ok, compiled.diagnostics

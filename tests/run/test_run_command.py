@@ -199,7 +199,12 @@ def test_an_error_in_a_view_ends_the_run_where_the_project_says_so_and_names_it(
 def test_a_public_address_needs_a_token(shop: Shop) -> None:
     (shop.directory / "belvedere.toml").write_text(PROJECT + '[api]\nhost = "0.0.0.0"\n')
     ended = command(None, "run", shop.script, "--port", "0")
-    assert (ended.returncode, ended.stdout, "B8010" in ended.stderr, "Traceback" in ended.stderr) == (1, "", True, False)
+    assert (ended.returncode, ended.stdout, "B8010" in ended.stderr, "Traceback" in ended.stderr) == (
+        1,
+        "",
+        True,
+        False,
+    )
     assert not (shop.directory / "shop.db").exists()
 
 

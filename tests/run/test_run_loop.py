@@ -29,7 +29,10 @@ pytestmark = pytest.mark.spark
 
 def catalog() -> Catalog:
     """Two inputs of one source, and the sum of each item's amounts."""
-    hidden = (Column(UID, pa.int64(), nullable=False, hidden=True), Column(INGEST_TIME, TIMESTAMP, nullable=False, hidden=True))
+    hidden = (
+        Column(UID, pa.int64(), nullable=False, hidden=True),
+        Column(INGEST_TIME, TIMESTAMP, nullable=False, hidden=True),
+    )
     orders = Schema((Column("item", pa.string()), Column("amount", pa.int64()), *hidden), (UID,))
     items = Schema((Column("item", pa.string(), nullable=False), Column("name", pa.string()), *hidden), (UID,))
     scan = Scan("Orders", orders)
@@ -44,7 +47,9 @@ def catalog() -> Catalog:
     plan = carry_keys(total)
     return Catalog(
         inputs={
-            "Orders": Input("Orders", "Orders", InputKind.IMPORT, orders, source=SourceTable("shop", "Orders", "files")),
+            "Orders": Input(
+                "Orders", "Orders", InputKind.IMPORT, orders, source=SourceTable("shop", "Orders", "files")
+            ),
             "Items": Input("Items", "Items", InputKind.IMPORT, items, source=SourceTable("shop", "Items", "files")),
         },
         views={"Totals": View("Totals", "Totals", plan, plan.schema)},
@@ -92,7 +97,9 @@ class Shop:
         from belvedere.store import open_store
 
         found = catalog()
-        project = ProjectSettings(self.directory, sources={"shop": Source("shop", path=self.data, options=self.options)})
+        project = ProjectSettings(
+            self.directory, sources={"shop": Source("shop", path=self.data, options=self.options)}
+        )
         store = open_store(self.url)
         store.acquire("test", 60)
         engine = open_engine(self.spark, found, maintain(found), store)
@@ -199,7 +206,9 @@ def test_rejected_rows_are_kept_and_the_stream_goes_on(shop: Shop) -> None:
     rows = reader.rows(REJECTED).to_pylist()
     reader.close()
     store.close()
-    assert sorted((r["table"], r["line"], r["text"], r["reason"].split(":")[0], r["epoch"]) for r in rows if r["line"]) == [
+    assert sorted(
+        (r["table"], r["line"], r["text"], r["reason"].split(":")[0], r["epoch"]) for r in rows if r["line"]
+    ) == [
         ("Items", 2, ",nameless", 'column "item" is NULL', 1),
         ("Orders", 2, '{"item": "b", "amount": "many"}', 'column "amount"', 1),
         ("Orders", 3, "nonsense", "is not JSON", 1),
@@ -266,7 +275,10 @@ def test_a_folder_whose_rights_go_away(shop: Shop, monkeypatch: pytest.MonkeyPat
     loop.stop()
     thread.join(10)
     assert shop.totals(store, engine) == {"a": (3, 2)}
-    orders, items = ((shop.data / "Orders", "Orders"), (shop.data, "Items"))  # of the items there is no folder of their own
+    orders, items = (
+        (shop.data / "Orders", "Orders"),
+        (shop.data, "Items"),
+    )  # of the items there is no folder of their own
     requested = [f'the folder {folder} of table "{table}" cannot be listed' for folder, table in (orders, items)]
     assert [t.split(":")[0] for t in shop.reported] == requested
     engine.close()

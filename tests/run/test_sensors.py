@@ -36,7 +36,9 @@ def test_each_reading_has_one_temperature() -> None:
     old = pc.is_valid(rows["temperature_f"])
     assert pc.sum(old).as_py() == 4
     assert old.equals(pc.is_null(rows["temperature"]))
-    assert sensor_readings(sensor_options({}), START, 0, 4).column_names == [c.name for c in sensor_tables({})["SensorReading"]]
+    assert sensor_readings(sensor_options({}), START, 0, 4).column_names == [
+        c.name for c in sensor_tables({})["SensorReading"]
+    ]
 
 
 def test_every_sensor_sits_somewhere_and_some_move() -> None:
@@ -48,7 +50,8 @@ def test_every_sensor_sits_somewhere_and_some_move() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"sensor": 1}, {"sensors": 0}, {"machines": "ten"}, {"rows_per_second": 0}, {"start": "noon"}, {"rows": -1}]
+    "options",
+    [{"sensor": 1}, {"sensors": 0}, {"machines": "ten"}, {"rows_per_second": 0}, {"start": "noon"}, {"rows": -1}],
 )
 def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
     with pytest.raises(BelvedereError, match="B6021"):

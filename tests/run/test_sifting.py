@@ -185,7 +185,9 @@ def test_an_epoch_goes_on_without_the_row(spark: Any, tmp_path: Path, monkeypatc
 def test_a_row_that_takes_all_memory_is_rejected(tmp_path: Path) -> None:
     """The run ends once; the next one finds the row, though it ends Spark's process with each try."""
     (tmp_path / "belvedere.toml").write_text('[spark]\nmemory = "600m"\n[sources.shop]\npath = "data"\n')
-    (tmp_path / "s.sqrl").write_text("IMPORT shop.Orders;\nLong := SELECT id, length(repeat('x', size)) AS n FROM Orders;\n")
+    (tmp_path / "s.sqrl").write_text(
+        "IMPORT shop.Orders;\nLong := SELECT id, length(repeat('x', size)) AS n FROM Orders;\n"
+    )
     (tmp_path / "data").mkdir()
     lines = (json.dumps({"id": n, "size": 2_000_000_000 if n == 3 else n}) + "\n" for n in range(6))
     (tmp_path / "data" / "Orders.jsonl").write_text("".join(lines))

@@ -17,7 +17,13 @@ def chunks(data: bytes, size: int) -> Iterator[bytes]:
 
 
 def made(random: Random, depth: int = 0) -> Any:
-    kinds = [random.randint(-(10**9), 10**9), random.random() * 10 ** random.randint(-30, 30), None, True, 'é\u2028"\\[],{}']
+    kinds = [
+        random.randint(-(10**9), 10**9),
+        random.random() * 10 ** random.randint(-30, 30),
+        None,
+        True,
+        'é\u2028"\\[],{}',
+    ]
     if depth < 3:
         kinds += [
             [made(random, depth + 1) for _ in range(random.randint(0, 3))],
@@ -29,7 +35,9 @@ def made(random: Random, depth: int = 0) -> Any:
 def damaged(random: Random, data: bytes) -> bytes:
     place = random.randrange(len(data) + 1)
     more = random.choice([b",", b"]", b"x", b"\xff", b" ", b"1", b"e", b"-"])
-    return random.choice([data[:place], data[:place] + more + data[place:], data + b" []", data[:place] + data[place + 1 :]])
+    return random.choice(
+        [data[:place], data[:place] + more + data[place:], data + b" []", data[:place] + data[place + 1 :]]
+    )
 
 
 def outcome(read: Any) -> str:

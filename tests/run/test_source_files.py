@@ -40,7 +40,9 @@ def file_of(path: Path) -> SourceFile:
 def read(spark: Any, paths: list[Path], small: int, columns: Any = COLUMNS, **options: Any) -> Any:
     from belvedere.connectors.reading.reader import read_files
 
-    taken = read_files(spark, "T", [file_of(p) for p in paths], columns, options, small_bytes=small, apart=small == APART)
+    taken = read_files(
+        spark, "T", [file_of(p) for p in paths], columns, options, small_bytes=small, apart=small == APART
+    )
     return replace(taken, rows=taken.rows.table)
 
 
@@ -184,7 +186,9 @@ def test_nested_json_and_arrays(spark: Any, tmp_path: Path, small: int) -> None:
         pa.table(
             {
                 "id": [3],
-                "items": pa.array([[{"n": 5, "sku": "z"}]], pa.list_(pa.struct([("n", pa.int64()), ("sku", pa.string())]))),
+                "items": pa.array(
+                    [[{"n": 5, "sku": "z"}]], pa.list_(pa.struct([("n", pa.int64()), ("sku", pa.string())]))
+                ),
             }
         ),
         tmp_path / "b.parquet",
@@ -197,7 +201,9 @@ def test_nested_json_and_arrays(spark: Any, tmp_path: Path, small: int) -> None:
     assert len(taken.rejected) == 1
 
 
-def test_many_bad_rows_are_counted_and_some_are_kept(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_bad_rows_are_counted_and_some_are_kept(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("belvedere.connectors.reading.row_intake.MAX_REJECTED", 5)
     (tmp_path / "a.json").write_text("bad\n" * 40 + '{"id": 1}\n')
     (tmp_path / "b.parquet").write_bytes(b"PAR1")
@@ -205,7 +211,9 @@ def test_many_bad_rows_are_counted_and_some_are_kept(spark: Any, tmp_path: Path,
     assert (taken.rows.num_rows, len(taken.rejected), taken.refused) == (1, 6, 41)
 
 
-@pytest.mark.parametrize(("small", "chunk"), [(APART, 500), (SMALL, 1), *at_night([(SMALL, 1 << 25), (LARGE, 1 << 25)])])
+@pytest.mark.parametrize(
+    ("small", "chunk"), [(APART, 500), (SMALL, 1), *at_night([(SMALL, 1 << 25), (LARGE, 1 << 25)])]
+)
 def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, small: int, chunk: int) -> None:
     from belvedere.catalog.inputs import Input, InputKind, Watermark
     from belvedere.connectors.reading.reader import read_files
@@ -244,7 +252,9 @@ def test_control_rows_are_bounds_where_they_stand(spark: Any, tmp_path: Path, sm
     assert (only_marks.rows.num_rows, [m.position for m in only_marks.marks]) == (0, [0])
 
 
-def test_files_with_bounds_are_read_in_chunks_as_at_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_with_bounds_are_read_in_chunks_as_at_once(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows, bounds, refusals and files that are cut: a chunk ends anywhere."""
     from belvedere.catalog.inputs import Input, InputKind, Watermark
     from belvedere.connectors.reading import control_rows as source_marks
@@ -299,7 +309,9 @@ def test_many_rows_come_in_the_order_of_their_files(spark: Any, tmp_path: Path) 
     for number, (path, rows) in enumerate(zip(paths, (30, 2000, 300), strict=True)):
         path.write_text("".join(json.dumps({"id": number, "name": f"{n}"}) + "\n" for n in range(rows)))
     found = read(spark, paths, APART).rows.to_pylist()
-    assert [(r["id"], int(r["name"])) for r in found] == [(k, n) for k, rows in enumerate((30, 2000, 300)) for n in range(rows)]
+    assert [(r["id"], int(r["name"])) for r in found] == [
+        (k, n) for k, rows in enumerate((30, 2000, 300)) for n in range(rows)
+    ]
 
 
 def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
@@ -334,7 +346,9 @@ def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
         os.utime(folder / f"{name}.json", (1, 1 + (name == "new")))
     (tmp_path / "Log").mkdir()
     times = [f"2024-01-01T00:{n % 60:02d}:{n // 60:02d}Z" for n in range(300)]
-    (tmp_path / "Log" / "log.json").write_text("".join(json.dumps({"id": n, "at": t}) + "\n" for n, t in enumerate(times)))
+    (tmp_path / "Log" / "log.json").write_text(
+        "".join(json.dumps({"id": n, "at": t}) + "\n" for n, t in enumerate(times))
+    )
     store = open_store("sqlite://")
     engine = open_engine(spark, catalog, maintain(catalog), store, driver_memory=4096)
     now = datetime(2024, 1, 2, tzinfo=UTC)

@@ -104,7 +104,9 @@ class Pair:
     def check(self) -> None:
         """All that was answered is there, nothing twice; the exported changes lead to the same rows."""
         wait_for(
-            lambda: self.answered <= self.seen().keys(), f"answered rows are lost: {self.answered - self.seen().keys()}", 60
+            lambda: self.answered <= self.seen().keys(),
+            f"answered rows are lost: {self.answered - self.seen().keys()}",
+            60,
         )
         found = self.seen()
         assert set(found.values()) <= {1}
@@ -113,7 +115,9 @@ class Pair:
 
     def exported(self) -> dict[int, int]:
         rows: dict[int, int] = {}
-        events = [json.loads(x) for p in (self.folder / "out" / "Seen").glob("*.jsonl") for x in p.read_text().splitlines()]
+        events = [
+            json.loads(x) for p in (self.folder / "out" / "Seen").glob("*.jsonl") for x in p.read_text().splitlines()
+        ]
         assert len({e["_seq"] for e in events}) == len(events), "events were exported twice"
         for event in sorted(events, key=lambda e: e["_seq"]):
             if event["_op"] == "DELETE":
@@ -149,7 +153,9 @@ def store_at(where: str, folder: Path, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize("where", ["sqlite", *at_night(["postgres"])])
-def test_it_waits_serves_reads_and_takes_over_after_a_kill(tmp_path: Path, where: str, request: pytest.FixtureRequest) -> None:
+def test_it_waits_serves_reads_and_takes_over_after_a_kill(
+    tmp_path: Path, where: str, request: pytest.FixtureRequest
+) -> None:
     with pair(tmp_path, store_at(where, tmp_path, request)) as runs:
         first = runs.active()
         second = runs.standby()

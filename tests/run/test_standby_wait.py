@@ -19,7 +19,11 @@ from tests.run.processes import wait_for
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(request.getfixturevalue("postgres_url")) if request.param == "postgres" else f"sqlite:///{tmp_path / 's.db'}"
+    return (
+        str(request.getfixturevalue("postgres_url"))
+        if request.param == "postgres"
+        else f"sqlite:///{tmp_path / 's.db'}"
+    )
 
 
 def held(url: str, owner: str = "active") -> Store:
@@ -57,7 +61,9 @@ def test_it_takes_what_is_free_and_nothing_else(url: str, monkeypatch: pytest.Mo
     assert len(tried) == 2
 
 
-def test_a_journal_that_is_not_the_other_runs_ends_the_wait(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_journal_that_is_not_the_other_runs_ends_the_wait(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(standby, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(standby, "SEEN_SECONDS", 0.0)
     with closing(held(url)):

@@ -90,7 +90,9 @@ def condition(random: Random, depth: int = 1) -> str:
     pick = random.choice
     if depth and random.random() < 0.4:
         return f"({condition(random, 0)} {pick(['AND', 'OR'])} {condition(random, 0)})"
-    compared = f"{pick(['k', 'a', 'm', 'd', 'b'])} {pick(['=', '<>', '<', '>=', '<=>'])} {pick(['1', '2', '0', 'a', '1.5'])}"
+    compared = (
+        f"{pick(['k', 'a', 'm', 'd', 'b'])} {pick(['=', '<>', '<', '>=', '<=>'])} {pick(['1', '2', '0', 'a', '1.5'])}"
+    )
     others = (
         f"s {pick(['=', '<', '>'])} {pick(['s', repr('a'), repr('é')])}",
         f"{pick('abskdmt')} IS {pick(['', 'NOT '])}NULL",
@@ -241,7 +243,9 @@ def test_spark_answers_what_the_database_cannot(spark: Any) -> None:
     upper, numbered, doubles, median = (a.rows.to_pylist() for a in answers)
     assert upper == [{"s": next(r["s"] and r["s"].upper() for r in keyed if r["k"] == 1)}]
     assert numbered == [{"k": 0, "n": 8}, {"k": 1, "n": 7}]
-    assert sorted(r["n"] for r in doubles) == sorted(Counter("nan" if r["d"] != r["d"] else r["d"] for r in log).values())
+    assert sorted(r["n"] for r in doubles) == sorted(
+        Counter("nan" if r["d"] != r["d"] else r["d"] for r in log).values()
+    )
     assert median == [{"m": statistics.median(r["k"] for r in log)}]
     with pytest.raises(BelvedereError) as error:
         answer_query("SELECT k + 9223372036854775807 AS x FROM Keyed", reader, tables, known, start)

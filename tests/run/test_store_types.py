@@ -148,7 +148,10 @@ def test_each_type_is_the_same_in_the_database_and_in_spark(spark: Any, each_sto
             if error.diagnostics[0].code not in BEYOND:
                 raise
             continue
-        plans[f"q{number}"], found[f"q{number}"] = plan, (text, rows, is_ordered, [c.name for c in template.schema.visible])
+        plans[f"q{number}"], found[f"q{number}"] = (
+            plan,
+            (text, rows, is_ordered, [c.name for c in template.schema.visible]),
+        )
     answers = by_spark(wb, plans, {n: reader.rows(t) for n, t in tables.items()})
     for name, (text, rows, is_ordered, shown) in found.items():
         ours, theirs = ((t.sort_by(PLACE) if is_ordered else t).select(shown) for t in (rows, answers[name]))

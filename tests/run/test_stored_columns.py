@@ -47,9 +47,7 @@ def test_files_of_other_shapes_come_later(spark: Any, tmp_path: Path) -> None:
     for _ in range(2):
         loop.once()
     _, second = loop.progress
-    reported = (
-        f'{rides / "2.json"}:1 has the column "w", which "Rides" does not have: it is ignored until `belvedere schema accept`'
-    )
+    reported = f'{rides / "2.json"}:1 has the column "w", which "Rides" does not have: it is ignored until `belvedere schema accept`'
     assert second.notices == (reported,)
     assert [r.reason for r in second.examples] == [
         'column "fare": 1.5 is not of type BIGINT',
@@ -73,7 +71,10 @@ def test_many_malformed_lines_are_counted(spark: Any, tmp_path: Path, monkeypatc
     monkeypatch.setattr(source_files, "SMALL_BYTES", -1)
     (tmp_path / "T.json").write_text('{"id": 1}\n' * 30_000 + "no\n" * 20_000)
     loop = Loop(
-        spark, tmp_path, "IMPORT files.T;", "[sources.files]\npath = '.'\n[sources.files.tables.T]\ncolumns = {id = 'INT'}"
+        spark,
+        tmp_path,
+        "IMPORT files.T;",
+        "[sources.files]\npath = '.'\n[sources.files.tables.T]\ncolumns = {id = 'INT'}",
     )
     loop.once()
     assert loop.counts("T") == (50_000, 30_000, 0, 20_000)

@@ -34,7 +34,9 @@ def queries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.spark
-def test_a_view_is_computed_from_answers_of_few_rows(spark: Any, queries: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_view_is_computed_from_answers_of_few_rows(
+    spark: Any, queries: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     wb = Workbench(SCRIPT, spark=spark)
     try:
         for minute in (1, 2):

@@ -113,7 +113,10 @@ def fill(wb: Workbench, random: Random, epoch: int, live: list[dict[str, Any]]) 
     if "Log" in text:
         wb.insert("Log", [row(n) for n in range(250)])
     if "Bag" in text:
-        new = [{"word": random.choice([None, "a"]) if n % 2 else f"word {n}", "n": random.randint(0, 2)} for n in range(300)]
+        new = [
+            {"word": random.choice([None, "a"]) if n % 2 else f"word {n}", "n": random.randint(0, 2)}
+            for n in range(300)
+        ]
         wb.insert("Bag", new)
         random.shuffle(live)
         wb.delete("Bag", [live.pop() for _ in range(150 if epoch else 0)] + new[:40])
@@ -126,7 +129,9 @@ def lines(folder: Path) -> dict[str, str]:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("path", PATHS)
-def test_an_epoch_beyond_the_limit_gives_the_same_rows(spark: Any, tmp_path: Path, spied: dict[str, int], path: str) -> None:
+def test_an_epoch_beyond_the_limit_gives_the_same_rows(
+    spark: Any, tmp_path: Path, spied: dict[str, int], path: str
+) -> None:
     found: list[list[list[str]]] = []
     files: list[dict[str, str]] = []
     for memory in (1 << 30, BOUND):
@@ -156,7 +161,9 @@ def test_an_epoch_beyond_the_limit_gives_the_same_rows(spark: Any, tmp_path: Pat
     assert spied["held"] <= BOUND // 4
 
 
-def test_the_net_change_of_a_key_is_its_first_row_that_went_and_its_last_that_came(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_net_change_of_a_key_is_its_first_row_that_went_and_its_last_that_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(emit_rows, "COMPARED", 2)
     random, kinds = Random(1), set()
     for _ in range(200):
@@ -169,7 +176,9 @@ def test_the_net_change_of_a_key_is_its_first_row_that_went_and_its_last_that_ca
             else:
                 there[key] = random.choice([0.5, 1.5, float("nan"), None])  # type: ignore[assignment]
                 changes.append((key, there[key], 1))
-        table = pa.table({KEY: [k for k, _, _ in changes], "x": [x for _, x, _ in changes], WEIGHT: [w for _, _, w in changes]})
+        table = pa.table(
+            {KEY: [k for k, _, _ in changes], "x": [x for _, x, _ in changes], WEIGHT: [w for _, _, w in changes]}
+        )
         table = table.cast(pa.schema([(KEY, pa.string()), ("x", pa.float64()), (WEIGHT, pa.int64())]))
         moved = {k for k in "abcdef" if repr(before.get(k, "-")) != repr(there.get(k, "-"))}
         expected = [(k, repr(r[k]), w) for r, w in ((before, -1), (there, 1)) for k in moved if k in r]

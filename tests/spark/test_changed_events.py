@@ -45,7 +45,9 @@ def price(id_: int, given: int | None, is_after: bool) -> int:
 @pytest.mark.spark
 @pytest.mark.parametrize("each_store", ["sqlite", *at_night(["postgres"])], indirect=True)
 @pytest.mark.parametrize("new", [{5: 700, 1: None}, *at_night([{}])])
-def test_what_differs_is_told(spark: Any, tmp_path: Path, each_store: str, new: dict[int, int | None], request: Any) -> None:
+def test_what_differs_is_told(
+    spark: Any, tmp_path: Path, each_store: str, new: dict[int, int | None], request: Any
+) -> None:
     url = f"sqlite:///{tmp_path}/s.db" if each_store == "sqlite" else request.getfixturevalue("postgres_url")
     (tmp_path / "belvedere.toml").write_text(PROJECT)
     project = load_project(tmp_path)
@@ -81,7 +83,9 @@ def test_what_differs_is_told(spark: Any, tmp_path: Path, each_store: str, new: 
     assert [(r["n"], r["half"]) for r in events["Half"]] == [(1, 9.0)]
     assert [r["_seq"] for r in wb.rows("Dear")][: len(numbers)] == numbers
     assert len({r["_seq"] for r in wb.rows("Dear")}) == len(wb.rows("Dear"))
-    lines = [line for f in sorted((tmp_path / "out").glob("Latest/*000000000002*")) for line in f.read_text().splitlines()]
+    lines = [
+        line for f in sorted((tmp_path / "out").glob("Latest/*000000000002*")) for line in f.read_text().splitlines()
+    ]
     changed = {i for i in after if (before.get(i), ROWS.get(i)) != (after[i], now[i])}
     assert len(lines) == len(changed)
     for view in ("Latest", "ByPrice", "Halves"):

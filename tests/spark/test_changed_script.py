@@ -27,7 +27,9 @@ def by_key(rows: list[dict[str, Any]], key: str) -> dict[Any, dict[str, Any]]:
 def shown(wb: Workbench) -> dict[str, list[str]]:
     """The views for other tools, with their columns."""
     reader = wb.store.reader()
-    found = reader.execute("SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'view'")
+    found = reader.execute(
+        "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'view'"
+    )
     reader.close()
     return {view: [c for v, c in found if v == view] for view in dict(found)}
 
@@ -81,7 +83,9 @@ def test_a_new_view_over_rows_that_were_not_kept_is_refused(executor: Any, tmp_p
 
 @pytest.mark.spark
 def test_an_epoch_that_fails_leaves_the_store_at_the_last_good_one(spark: Any) -> None:
-    wb = Workbench("CREATE TABLE T (k INT NOT NULL, a INT, PRIMARY KEY (k)); Q := SELECT k, 10 / a AS q FROM T;", spark=spark)
+    wb = Workbench(
+        "CREATE TABLE T (k INT NOT NULL, a INT, PRIMARY KEY (k)); Q := SELECT k, 10 / a AS q FROM T;", spark=spark
+    )
     wb.insert("T", [{"k": 1, "a": 5}])
     wb.step()
     wb.insert("T", [{"k": 2, "a": 0}])
@@ -113,14 +117,22 @@ def test_expressions_that_fail_give_null_where_the_project_says_so(spark: Any, t
     wb = Workbench(script, spark=spark, project=ProjectSettings(tmp_path, on_error="null"))
     wb.insert("T", [{"k": 1, "a": 0, "s": "x", "xs": [5, 6]}, {"k": 2, "a": 3, "s": "7", "xs": [5, 6]}])
     wb.step()
-    parts = [(p["one"], p["zero"], p["m"], p["t"], p["d"], p["n"]) for p in sorted(wb.rows("Parts"), key=lambda r: r["k"])]
+    parts = [
+        (p["one"], p["zero"], p["m"], p["t"], p["d"], p["n"]) for p in sorted(wb.rows("Parts"), key=lambda r: r["k"])
+    ]
     assert parts[0] == (5, 5, 1, None, None, None)
     assert parts[1][:3] == (None, None, None)
     assert parts[1][5] == 2147483645
     assert sorted(map(str, wb.rows("Rests"))) == ["{'rest': 1, 'n': 1}", "{'rest': None, 'n': 1}"]
     assert sorted((r["k"], r["rest"]) for r in wb.rows("Seen")) == [(1, None), (2, 1)]
     first, second = sorted(wb.rows("Q"), key=lambda r: r["k"])
-    assert (first["quotient"], first["rest"], first["product"], first["total"], first["n"]) == (None, None, 0, 2147483647, None)
+    assert (first["quotient"], first["rest"], first["product"], first["total"], first["n"]) == (
+        None,
+        None,
+        0,
+        2147483647,
+        None,
+    )
     assert (second["rest"], second["product"], second["total"], second["n"]) == (1, None, None, 7)
     assert wb.rows("Q") == wb.batch("Q")
     assert wb.rows("Sums") == [{"most": 0}]
@@ -166,7 +178,8 @@ def test_functions_that_fail_give_null_where_the_project_says_so(spark: Any, tmp
 def test_one_expression_may_give_null_by_itself(spark: Any) -> None:
     items = "try_divide(a, 0) AS d, try_add(a, 2147483647) AS p, try_subtract(a, -2147483647) AS m, try_multiply(a, 2147483647) AS x"
     wb = Workbench(
-        f"CREATE TABLE T (k INT, a INT, PRIMARY KEY (k)); V := SELECT k, {items}, try_mod(a, 0) AS r FROM T;", spark=spark
+        f"CREATE TABLE T (k INT, a INT, PRIMARY KEY (k)); V := SELECT k, {items}, try_mod(a, 0) AS r FROM T;",
+        spark=spark,
     )
     wb.insert("T", [{"k": 1, "a": 3}, {"k": 2, "a": 0}])
     wb.step()

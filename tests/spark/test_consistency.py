@@ -39,7 +39,12 @@ def test_the_total_is_zero_in_every_epoch(executor: Any, each_store: str, option
     wb = Workbench(SCRIPT, spark=executor, options=options)
     for epoch in range(4):
         rows = [
-            {"id": random.randrange(40), "from_account": random.randrange(9), "to_account": random.randrange(9), "amount": 10}
+            {
+                "id": random.randrange(40),
+                "from_account": random.randrange(9),
+                "to_account": random.randrange(9),
+                "amount": 10,
+            }
             for _ in range(20)
         ]
         wb.insert("Transactions", rows)

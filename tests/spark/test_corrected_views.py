@@ -147,7 +147,9 @@ def test_a_corrected_view_that_fails_in_its_first_epoch_ends_nothing(executor: A
     CREATE SUBSCRIPTION Gone ON DELETE AS SELECT k, x FROM V;
     """
     failing = script.replace("SELECT k, x FROM T", "SELECT k, CAST(CAST(x AS INT) AS STRING) AS x FROM T")
-    mended = script.replace("SELECT k, x FROM T", "SELECT k, coalesce(CAST(try_cast(x AS INT) AS STRING), x) AS x FROM T")
+    mended = script.replace(
+        "SELECT k, x FROM T", "SELECT k, coalesce(CAST(try_cast(x AS INT) AS STRING), x) AS x FROM T"
+    )
     url, project = f"sqlite:///{tmp_path}/s.db", ProjectSettings(tmp_path, on_error="quarantine")
     wb = Workbench(script, url, spark=executor, project=project)
     wb.clock("2024-01-01 00:00:00")
@@ -260,7 +262,10 @@ def test_what_may_not_be_null_any_more_is_told_to_be_gone(
     wb.step()
     wb.close()
     wb = Workbench(
-        script.replace("id, price FROM T", "id, coalesce(price, 500) AS price FROM T"), url, spark=executor, project=project
+        script.replace("id, price FROM T", "id, coalesce(price, 500) AS price FROM T"),
+        url,
+        spark=executor,
+        project=project,
     )
     wb.step()
     assert [(r["price"], r["n"]) for r in wb.rows("Gone")] == [(None, 1)]

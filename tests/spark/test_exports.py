@@ -60,7 +60,9 @@ def test_events_follow_changes_by_key_and_reach_files_once(executor: Any, projec
     wb.close()
 
 
-def test_an_export_that_comes_back_sends_all_rows_of_the_view(executor: Any, project: ProjectSettings, tmp_path: Path) -> None:
+def test_an_export_that_comes_back_sends_all_rows_of_the_view(
+    executor: Any, project: ProjectSettings, tmp_path: Path
+) -> None:
     exported = "EXPORT Hot TO files.HotChanges;"
     without = "\n".join(line for line in SCRIPT.splitlines() if "EXPORT" not in line)
     steps = [

@@ -20,10 +20,18 @@ CASES = {
     "a join": ("SELECT l.k, r.b * 2 AS twice FROM T l JOIN T r ON l.k = r.k", "arithmetic overflow", None),
     "a sum": ("SELECT sum(b) AS total FROM T", "arithmetic overflow", None),
     "a cast": ("SELECT k, CAST(b AS INT) AS small FROM T", "cast overflow", None),
-    "a pattern": ("SELECT k, 'x' RLIKE concat('(', if(a = 0, '', ')')) AS found FROM T", "invalid regular expression", None),
+    "a pattern": (
+        "SELECT k, 'x' RLIKE concat('(', if(a = 0, '', ')')) AS found FROM T",
+        "invalid regular expression",
+        None,
+    ),
     "a time": ("SELECT k, to_timestamp(if(a = 0, g, '2024'), 'yyyy') AS t FROM T", "cannot parse timestamp", None),
     "a date": ("SELECT k, make_date(2024, a, 1) AS d FROM T", "datetime field out of bounds", None),
-    "an element": ("SELECT k, element_at(array(1), a - 4) AS e FROM T", "invalid array index in element at", "ELEMENT_AT"),
+    "an element": (
+        "SELECT k, element_at(array(1), a - 4) AS e FROM T",
+        "invalid array index in element at",
+        "ELEMENT_AT",
+    ),
     "first rows": ("SELECT k FROM T ORDER BY 1 / a LIMIT 3", "divide by zero", None),
 }
 
@@ -37,7 +45,9 @@ def failure(wb: Workbench) -> Diagnostic:
 
 @pytest.mark.spark
 def test_an_earlier_definition_that_fails_has_its_name_in_the_script(spark: Any) -> None:
-    wb = Workbench(f"{TABLE} Q := SELECT a, sum(10 / a) AS s FROM T GROUP BY a; Q := SELECT max(s) AS s FROM Q;", spark=spark)
+    wb = Workbench(
+        f"{TABLE} Q := SELECT a, sum(10 / a) AS s FROM T GROUP BY a; Q := SELECT max(s) AS s FROM Q;", spark=spark
+    )
     wb.insert("T", [BAD])
     found = failure(wb)
     assert found.message == 'view "Q" failed: divide by zero'
@@ -72,7 +82,9 @@ def test_the_view_the_expression_and_the_row_are_named(spark: Any, case: str) ->
 
 @pytest.mark.spark
 def test_the_least_integer_is_taken_back(spark: Any) -> None:
-    wb = Workbench("CREATE TABLE T (k INT PRIMARY KEY, a INT); S := SELECT sum(a) AS s, avg(a) AS m FROM T;", spark=spark)
+    wb = Workbench(
+        "CREATE TABLE T (k INT PRIMARY KEY, a INT); S := SELECT sum(a) AS s, avg(a) AS m FROM T;", spark=spark
+    )
     try:
         wb.insert("T", [{"k": 1, "a": -(2**31)}, {"k": 2, "a": 4}])
         wb.step()

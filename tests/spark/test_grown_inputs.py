@@ -63,7 +63,9 @@ def changes(script: str, url: str) -> dict[str, tuple[str, str]]:
     return {c.name: (c.change.value, c.reason) for c in found.changes}
 
 
-def test_rows_stay_and_views_that_read_nothing_new_are_kept(executor: Any, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_stay_and_views_that_read_nothing_new_are_kept(
+    executor: Any, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     filled(executor, url)
     planned = changes(AFTER, url)
     assert {n for n, (change, _) in planned.items() if change == "kept"} == {"Pages", "Clicked", "Bagged", "Counted"}

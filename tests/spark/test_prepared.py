@@ -19,7 +19,9 @@ from tests.depth import examples
 pytestmark = pytest.mark.spark
 SCHEMA = pa.schema([pa.field("k", pa.int64()), pa.field("v", pa.float64()), pa.field("s", pa.string())])
 OTHER = pa.schema([pa.field("k", pa.int64()), pa.field("name", pa.string(), nullable=False)])
-values = st.tuples(st.none() | st.integers(-2, 2), st.none() | st.floats(), st.none() | st.text("aß\U0001f600\0", max_size=2))
+values = st.tuples(
+    st.none() | st.integers(-2, 2), st.none() | st.floats(), st.none() | st.text("aß\U0001f600\0", max_size=2)
+)
 names = st.tuples(st.none() | st.integers(-2, 2), st.text(max_size=2))
 
 
@@ -130,7 +132,9 @@ def test_a_view_of_a_query_may_stand_too(compute: SparkCompute) -> None:
     """Whatever its text, its inputs, and what was there under its name before."""
     number, text = pa.schema([pa.field("k", pa.int64())]), pa.schema([pa.field("k", pa.string())])
     a, pairs = compute.view_name("a"), compute.view_name("pairs")
-    twice, once = (f"SELECT x.k FROM `{a}` AS x JOIN {other} AS y ON x.k = y.k" for other in (f"`{a}`", "(SELECT 1 AS k)"))
+    twice, once = (
+        f"SELECT x.k FROM `{a}` AS x JOIN {other} AS y ON x.k = y.k" for other in (f"`{a}`", "(SELECT 1 AS k)")
+    )
     sql = f"SELECT count(*) AS n, max(k) AS k FROM `{pairs}`"
 
     def epoch(rows: pa.Table, query: str | pa.Table) -> dict[str, Any]:
@@ -141,7 +145,10 @@ def test_a_view_of_a_query_may_stand_too(compute: SparkCompute) -> None:
         return dict(found)
 
     for values in ([1], [1, 2, 2], [3]):
-        assert epoch(pa.table({"k": values}, number), twice) == {"n": sum(values.count(v) for v in values), "k": max(values)}
+        assert epoch(pa.table({"k": values}, number), twice) == {
+            "n": sum(values.count(v) for v in values),
+            "k": max(values),
+        }
     assert plans_of(compute) == 1
     assert epoch(pa.table({"k": [1, 2]}, number), once) == {"n": 1, "k": 1}
     assert epoch(pa.table({"k": ["x", "x"]}, text), twice) == {"n": 4, "k": "x"}

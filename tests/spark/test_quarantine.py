@@ -112,7 +112,9 @@ def test_random_rows_fail_and_heal(spark: Any, seed: int, tmp_path: Path) -> Non
             wb.restart()
     assert {"Streamed", "Windows"} <= held(wb).keys()
     wb.insert("T", [random_row(r, k, 0.0) for k in keys])
-    assert watched.step().keys() == {"Streamed", "Windows"}, "whatever rows can heal is healed in the epoch that brings them"
+    assert watched.step().keys() == {"Streamed", "Windows"}, (
+        "whatever rows can heal is healed in the epoch that brings them"
+    )
     assert len(watched.was_held) > 3
     wb.close()
 

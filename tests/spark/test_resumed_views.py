@@ -84,7 +84,9 @@ def rows_of(r: random.Random, minute: int, number: int) -> list[dict[str, Any]]:
     return made
 
 
-def fails_and_resumes(executor: Any, seed: int, each_store: str, tmp_path: Path, failing: set[str], script: str) -> None:
+def fails_and_resumes(
+    executor: Any, seed: int, each_store: str, tmp_path: Path, failing: set[str], script: str
+) -> None:
     """At night with another store of the same name beside it, which has half of the rows, and the same failures and restarts."""
     r = random.Random(seed)
     views = tuple(re.findall(r"^([A-Z]\w+) :=", script, re.M))
@@ -140,18 +142,24 @@ def fails_and_resumes(executor: Any, seed: int, each_store: str, tmp_path: Path,
     [("sqlite", 2), *at_night([("postgres", 2), ("sqlite", 1), *(("sqlite", s) for s in range(3, 9))])],
     indirect=["each_store"],
 )
-def test_random_stages_fail_and_resume(executor: Any, seed: int, each_store: str, tmp_path: Path, failing: set[str]) -> None:
+def test_random_stages_fail_and_resume(
+    executor: Any, seed: int, each_store: str, tmp_path: Path, failing: set[str]
+) -> None:
     fails_and_resumes(executor, seed, each_store, tmp_path, failing, SCRIPT)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("each_store", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_more_rules_fail_and_resume(executor: Any, seed: int, each_store: str, tmp_path: Path, failing: set[str]) -> None:
+def test_more_rules_fail_and_resume(
+    executor: Any, seed: int, each_store: str, tmp_path: Path, failing: set[str]
+) -> None:
     fails_and_resumes(executor, seed, each_store, tmp_path, failing, MORE)
 
 
-def test_what_a_stage_missed_stays_when_another_below_it_fails_too(executor: Any, tmp_path: Path, failing: set[str]) -> None:
+def test_what_a_stage_missed_stays_when_another_below_it_fails_too(
+    executor: Any, tmp_path: Path, failing: set[str]
+) -> None:
     """It is tried while the other still fails, which heals nothing."""
     script = """
     CREATE STREAM R (g STRING, b INT) KEEP 10 MINUTES;
@@ -170,7 +178,9 @@ def test_what_a_stage_missed_stays_when_another_below_it_fails_too(executor: Any
         wb.engine.quarantine.try_again()
         wb.step()
         held = set(quarantined(wb.engine.quarantine.failed)) & {"Sums", "Others"}
-        assert held == {n: {"Sums", "Others"} if n == "_Doubled" else {n} for n in names}.get(names[-1] if names else "", set())
+        assert held == {n: {"Sums", "Others"} if n == "_Doubled" else {n} for n in names}.get(
+            names[-1] if names else "", set()
+        )
     for view, right in wb.batches(["Sums", "Others"]).items():
         assert shown(wb.rows(view)) == shown(right), view
     wb.close()

@@ -60,7 +60,9 @@ def test_a_task_begins_when_all_that_it_follows_have_ended() -> None:
 def test_the_error_is_raised_in_the_task_that_asked_and_ends_all() -> None:
     asking = Asking()
     with pytest.raises(ValueError, match="cannot be answered"):
-        asking.turns.run([asking.task("a", 1, 2), asking.task("b", -1), asking.task("c", 3), asking.task("d", follows=["c"])])
+        asking.turns.run(
+            [asking.task("a", 1, 2), asking.task("b", -1), asking.task("c", 3), asking.task("d", follows=["c"])]
+        )
     assert asking.notes == [
         *("a begins", "b begins", "c begins", "a has 10", "b ends", "a ends", "c ends"),
     ]
@@ -139,7 +141,9 @@ def queries(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
 
 @pytest.mark.spark
-def test_stages_of_one_level_are_one_query_and_a_failure_is_told_of_its_view(spark: Any, queries: Callable[[], int]) -> None:
+def test_stages_of_one_level_are_one_query_and_a_failure_is_told_of_its_view(
+    spark: Any, queries: Callable[[], int]
+) -> None:
     counts = []
     for is_on in (False, True):
         wb = Workbench(SCRIPT, spark=spark)

@@ -105,14 +105,22 @@ class Expressions:
         one, two = self.value(kind, scope, depth), self.value(kind, scope, depth)
         form = self.pick("case", "case", "simple", "if", "coalesce", "nullif", "paren")
         if form == "case":
-            other = f" WHEN {self.condition(scope, depth)} THEN {self.value(kind, scope, 0)}" if self.chance(0.3) else ""
+            other = (
+                f" WHEN {self.condition(scope, depth)} THEN {self.value(kind, scope, 0)}" if self.chance(0.3) else ""
+            )
             return f"CASE WHEN {self.condition(scope, depth)} THEN {one}{other}{self.pick(f' ELSE {two}', '')} END"
         if form == "simple":
             of = self.pick("int", "str", "date")
             return f"CASE {self.value(of, scope, 0)} WHEN {self.value(of, scope, 0)} THEN {one} ELSE {two} END"
         if form == "if":
             return f"if({self.condition(scope, depth)}, {one}, {two})"
-        return f"coalesce({one}, {two})" if form == "coalesce" else f"nullif({one}, {two})" if form == "nullif" else f"({one})"
+        return (
+            f"coalesce({one}, {two})"
+            if form == "coalesce"
+            else f"nullif({one}, {two})"
+            if form == "nullif"
+            else f"({one})"
+        )
 
     def cast(self, kind: str, scope: Scope, depth: int) -> str:
         inner = self.value(self.pick(*given.CASTS[kind].split()), scope, depth)
@@ -182,7 +190,9 @@ class Expressions:
                 f"({self.value('r', scope, 0)}).b",
                 f"get({self.value('ss', scope, 0)}, 5)",
             )
-        unit = self.pick("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "QUARTER", "WEEK", "DOW", "DOY", "DAYOFWEEK", "YEAROFWEEK")
+        unit = self.pick(
+            "YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "QUARTER", "WEEK", "DOW", "DOY", "DAYOFWEEK", "YEAROFWEEK"
+        )
         return self.pick(
             f"extract({unit} FROM {self.value('ts', scope, 0)})",
             f"EXTRACT({self.pick('DAY', 'HOUR', 'MINUTE')} FROM {self.value('iv', scope, 0)})",
@@ -218,7 +228,9 @@ class Expressions:
     def condition(self, scope: Scope, depth: int = 1) -> str:
         if depth > 0 and self.chance(0.3):
             one, two = self.condition(scope, depth - 1), self.condition(scope, depth - 1)
-            return self.pick(f"{one} AND {two}", f"({one} OR {two})", f"NOT ({one})", f"({one}) AND NOT {two}", f"! ({one})")
+            return self.pick(
+                f"{one} AND {two}", f"({one} OR {two})", f"NOT ({one})", f"({one}) AND NOT {two}", f"! ({one})"
+            )
         if depth > 0 and self.chance(0.12):
             return self.quantified(scope, depth - 1)
         names = [(n, k) for n, k in scope if k in given.ORDERED]
@@ -268,7 +280,9 @@ class Expressions:
             where += f"{' AND' if where else ' WHERE'} {y} {self.pick('=', '=', '=', '<', '<=>')} {x}"
         kind = self.pick("int", "str")
         operand, output = self.value(kind, scope, 0), self.value(kind, inner, 0)
-        more = self.pick("", "", "", f" GROUP BY {output}" if "." in output else "", " LIMIT 1" if self.chance(0.1) else "")
+        more = self.pick(
+            "", "", "", f" GROUP BY {output}" if "." in output else "", " LIMIT 1" if self.chance(0.1) else ""
+        )
         if "LIMIT" in more:
             self.exact = False
         return self.pick(
@@ -308,7 +322,9 @@ class Expressions:
             return f"{name}{only}"
         parts = [self.argument(kind if a == "ord" else a, scope, depth) for a in arguments]
         if name.startswith("~"):
-            word = {"~cont": "percentile_cont", "~disc": "percentile_disc", "~mode": "mode", "~listagg": "listagg"}[name]
+            word = {"~cont": "percentile_cont", "~disc": "percentile_disc", "~mode": "mode", "~listagg": "listagg"}[
+                name
+            ]
             order = parts[0] if word != "listagg" else self.value("str", scope, 0)
             inside = {"~listagg": f"{parts[0]}, ','"}.get(name, "" if name == "~mode" else parts[-1])
             return f"{word}({inside}) WITHIN GROUP (ORDER BY {order}{self.pick('', ' DESC')}){only}"
@@ -346,7 +362,9 @@ class Expressions:
     def window_spec(self, scope: Scope) -> str:
         names = [n for n, k in scope if k in given.ORDERED] or ["1"]
         partition = (
-            f"PARTITION BY {self.pick(*names)}{self.pick('', '', f', {self.pick(*names)}')} " if self.chance(0.7) else ""
+            f"PARTITION BY {self.pick(*names)}{self.pick('', '', f', {self.pick(*names)}')} "
+            if self.chance(0.7)
+            else ""
         )
         if self.chance(0.25):
             return partition.strip()
@@ -357,7 +375,9 @@ class Expressions:
             self.exact = False
             start = self.random.randrange(5)
             end = self.random.randrange(max(start, 1), len(BOUNDS))
-            frame = f"ROWS BETWEEN {BOUNDS[start]} AND {BOUNDS[end]}" if self.chance(0.8) else f"ROWS {BOUNDS[start % 4]}"
+            frame = (
+                f"ROWS BETWEEN {BOUNDS[start]} AND {BOUNDS[end]}" if self.chance(0.8) else f"ROWS {BOUNDS[start % 4]}"
+            )
             return f"{partition}ORDER BY {self.order(scope)} {frame}"
         key = self.pick(*[n for n, k in scope if k in ("int", "dec", "long")] or names)
         start, end = (

@@ -60,7 +60,8 @@ class _Queries(Expressions):
 
     def rows(self, kinds: list[str]) -> str:
         return ", ".join(
-            "(" + ", ".join(self.pick(*given.LITERALS[k][:4]) for k in kinds) + ")" for _ in range(self.random.randint(1, 3))
+            "(" + ", ".join(self.pick(*given.LITERALS[k][:4]) for k in kinds) + ")"
+            for _ in range(self.random.randint(1, 3))
         )
 
     def with_(self, columns: Columns, depth: int) -> str:
@@ -99,7 +100,9 @@ class _Queries(Expressions):
         clause = f" ORDER BY {order}" if order else ""
         form = self.random.random()
         if form < 0.06:
-            return self.pick(f" SORT BY {columns[0][0]}", f" DISTRIBUTE BY {columns[0][0]}", f" CLUSTER BY {columns[0][0]}")
+            return self.pick(
+                f" SORT BY {columns[0][0]}", f" DISTRIBUTE BY {columns[0][0]}", f" CLUSTER BY {columns[0][0]}"
+            )
         if form < 0.4:
             return clause
         if not every or "1" in order or order == columns[0][0]:
@@ -231,12 +234,19 @@ class _Queries(Expressions):
             return self.lateral(left, lefts)
         if form < 0.2:
             one, two = self.pick("T", "U"), self.pick("U", "E")
-            kind, column = self.pick("JOIN", "LEFT JOIN", "FULL JOIN", "LEFT SEMI JOIN"), self.pick("i", "s", "i, s", "t")
+            kind, column = (
+                self.pick("JOIN", "LEFT JOIN", "FULL JOIN", "LEFT SEMI JOIN"),
+                self.pick("i", "s", "i, s", "t"),
+            )
             both = [(c.strip(), given.TABLES[one][c.strip()]) for c in column.split(",")]
             if self.chance(0.15):
                 return f"{one} a NATURAL {self.pick('JOIN', 'LEFT JOIN')} {two} b", [("s", "str"), ("i", "int")]
             more = [] if "SEMI" in kind else self.named("b", list(given.TABLES[two].items()))
-            return f"{one} a {kind} {two} b USING ({column})", [*both, *self.named("a", list(given.TABLES[one].items())), *more]
+            return f"{one} a {kind} {two} b USING ({column})", [
+                *both,
+                *self.named("a", list(given.TABLES[one].items())),
+                *more,
+            ]
         right, rights = self.relation(depth - 1)
         kind = self.pick(*JOINS)
         both = [*lefts, *rights]
@@ -266,7 +276,11 @@ class _Queries(Expressions):
         pairs = [(x, y) for x, k in lefts for y, other in inside if k == other and k in given.ORDERED] or [("1", "1")]
         x, y = self.random.choice(pairs)
         columns = [(self.fresh("c"), self.pick("int", "str", "dec")) for _ in range(2)]
-        make = (lambda k: self.aggregate(k, inside, 0)) if self.chance(0.4) else (lambda k: self.value(k, [*inside, *lefts], 0))
+        make = (
+            (lambda k: self.aggregate(k, inside, 0))
+            if self.chance(0.4)
+            else (lambda k: self.value(k, [*inside, *lefts], 0))
+        )
         items = ", ".join(f"{make(k)} AS {c}" for c, k in columns)
         query = f"(SELECT {items} FROM {table} {inner} WHERE {y} {self.pick('=', '=', '<')} {x})"
         form = self.pick(
@@ -326,7 +340,18 @@ class _Queries(Expressions):
         text = self.pick(f"FROM {name}", f"TABLE {name}", f"SELECT * FROM {name}", f"(SELECT * FROM {name})")
         for _ in range(self.random.randint(1, 3)):
             form = self.pick(
-                "where", "select", "extend", "set", "drop", "aggregate", "aggregate", "order", "limit", "as", "union", "join"
+                "where",
+                "select",
+                "extend",
+                "set",
+                "drop",
+                "aggregate",
+                "aggregate",
+                "order",
+                "limit",
+                "as",
+                "union",
+                "join",
             )
             if form == "where":
                 text += f" |> WHERE {self.condition(scope)}"

@@ -86,7 +86,10 @@ class SparkAnswers:
     def answers(self, queries: Mapping[str, str]) -> dict[str, list[tuple[Any, ...]] | Exception]:
         """The rows of each; an error where Spark fails on them."""
         found = spark_answers.answers(self.spark, queries)
-        return {name: answer if isinstance(answer, Exception) else self._plain_rows(answer) for name, answer in found.items()}
+        return {
+            name: answer if isinstance(answer, Exception) else self._plain_rows(answer)
+            for name, answer in found.items()
+        }
 
     def _plain_rows(self, answer: spark_answers.Answer) -> list[tuple[Any, ...]]:
         return _sorted(tuple(_plain(v, maps=True) for v in row) for row in answer.rows)

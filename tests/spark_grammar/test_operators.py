@@ -16,7 +16,15 @@ from tests.depth import at_night
 
 BINARY = "= <> < <= > >= <=> | ^ & << >> + - || * / % DIV AND OR".split()
 PREDICATES = ("LIKE", "NOT LIKE", "RLIKE", "ILIKE", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
-ENDS = ("IS NULL", "BETWEEN c AND d", "NOT BETWEEN c AND d", "IN (c, d)", "NOT IN (c)", "IS TRUE", "LIKE 'a' ESCAPE '!'")
+ENDS = (
+    "IS NULL",
+    "BETWEEN c AND d",
+    "NOT BETWEEN c AND d",
+    "IN (c, d)",
+    "NOT IN (c)",
+    "IS TRUE",
+    "LIKE 'a' ESCAPE '!'",
+)
 SIGNS = ("-", "~", "NOT", "!")
 FEW = "= < | ^ & << + || * DIV AND OR".split()
 
@@ -93,7 +101,9 @@ def grammar(spark: Any) -> Any:
 def differing(grammar: Any, texts: Sequence[str]) -> list[str]:
     """The texts that Spark reads otherwise than what is printed of them."""
     ours = printed(texts, WithShifts)
-    if grammar.parseExpression(f"array({', '.join(texts)})").equals(grammar.parseExpression(f"array({', '.join(ours)})")):
+    if grammar.parseExpression(f"array({', '.join(texts)})").equals(
+        grammar.parseExpression(f"array({', '.join(ours)})")
+    ):
         return []
     one = grammar.parseExpression
     return [f"{text} -> {our}" for text, our in zip(texts, ours, strict=True) if not one(text).equals(one(our))]

@@ -84,7 +84,12 @@ def _answer(spark: Any, query: str) -> list[str] | Exception:
 
 def _is_named(theirs: str, ours: str) -> bool:
     """Whether Spark's name of a type means ours; all intervals of days and times are one type here."""
-    if ours == "INTERVAL DAY TO SECOND" and theirs.startswith("interval") and "month" not in theirs and "year" not in theirs:
+    if (
+        ours == "INTERVAL DAY TO SECOND"
+        and theirs.startswith("interval")
+        and "month" not in theirs
+        and "year" not in theirs
+    ):
         return True
     return theirs.upper() == ours.upper().replace("`", "").replace(", ", ",").replace(": ", ":")
 

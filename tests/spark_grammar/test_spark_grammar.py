@@ -31,7 +31,9 @@ def over_tables(spark: Any) -> Any:
 def found(spark: Any, judged: list[Judged]) -> list[str]:
     """What may not be: a crash, and what is accepted by `check` and by `run`, refused by Spark, and no extension."""
     crashed = [f"{j.query.text}\n  {j.ours.text}" for j in judged if j.ours.refused == CRASH]
-    accepted = [j for j in judged if j.spark.refused and not j.ours.refused and not is_extension(j.spark.refused, j.spark.text)]
+    accepted = [
+        j for j in judged if j.spark.refused and not j.ours.refused and not is_extension(j.spark.refused, j.spark.text)
+    ]
     return crashed + [f"{j.query.text}\n  {j.spark.text}" for j in accepted if not is_told_by_run(spark, j.query.text)]
 
 

@@ -95,7 +95,9 @@ class Judged:
 def _kind(type_: str) -> str:
     """A column's type without spaces and quotes, of an interval its kind."""
     whole = re.sub(r"[ `]", "", type_)
-    return re.sub(r"INTERVAL(YEAR|MONTH|DAY|HOUR|MINUTE|SECOND)[A-Z]*", lambda m: f"INTERVAL{m[1] in ('YEAR', 'MONTH')}", whole)
+    return re.sub(
+        r"INTERVAL(YEAR|MONTH|DAY|HOUR|MINUTE|SECOND)[A-Z]*", lambda m: f"INTERVAL{m[1] in ('YEAR', 'MONTH')}", whole
+    )
 
 
 def judge(spark: Any, query: Query) -> Judged:

@@ -99,7 +99,9 @@ def arrived(stage: SplStage, rows: list[dict[str, Any]], now: datetime, schema: 
     columns = {}
     for field in schema:
         name = field.name.rpartition(".")[2]
-        columns[field.name] = made.get(field.name, pa.array(given[name]) if name in given else condition).cast(field.type)
+        columns[field.name] = made.get(field.name, pa.array(given[name]) if name in given else condition).cast(
+            field.type
+        )
     return pa.table(columns, schema=schema)
 
 
@@ -121,7 +123,11 @@ def epochs(pick: random.Random) -> Iterator[tuple[list[dict[str, Any]], datetime
             }
             rows.append(
                 row
-                | {"number": number, "level": level - (5 if falls and pick.random() < 0.07 else 0), "free": pick.randint(-3, 9)}
+                | {
+                    "number": number,
+                    "level": level - (5 if falls and pick.random() < 0.07 else 0),
+                    "free": pick.randint(-3, 9),
+                }
             )
         yield rows, now
 
@@ -145,7 +151,9 @@ def test_blocks_are_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         for module in (block_columns, buffered_rows):
             monkeypatch.setattr(module, "BLOCK_ROWS", size)
         found = Epochs(window)
-        monkeypatch.setattr(window_epoch, "_written", lambda _s, _w, made, _h, of=found: of.made.extend(made.to_pylist()))
+        monkeypatch.setattr(
+            window_epoch, "_written", lambda _s, _w, made, _h, of=found: of.made.extend(made.to_pylist())
+        )
         for rows, now in given:
             found.step(rows, now)
         answers.append(found.made)

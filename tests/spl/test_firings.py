@@ -84,7 +84,9 @@ def test_counts_decimals_and_sorted_rows(executor: Any) -> None:
         sums = []
         for contents in firings("tumbling, count(5)", rows, False):
             own = [[r for r in contents if r["kind"] == k] for k in dict.fromkeys(r["kind"] for r in contents)]
-            sums += sorted(({"id": rs[0]["id"], "total": sum(r["level"] for r in rs)} for rs in own), key=lambda r: -r["total"])
+            sums += sorted(
+                ({"id": rs[0]["id"], "total": sum(r["level"] for r in rs)} for rs in own), key=lambda r: -r["total"]
+            )
         assert wb.rows("OfFiring") == sums == wb.batch("OfFiring")
         for view, window in (
             ("Leaps", "tumbling, delta(level, 2)"),

@@ -29,7 +29,9 @@ KNOWN = (
 
 def node_of(aggregates: str, grouped: str = "") -> SplAggregate:
     window = "WINDOW (sliding, count(3), partitioned BY k)"
-    compiled = compile_script(f"CREATE STREAM Given ({COLUMNS});\nV := SELECT k, {aggregates} FROM Given {window}{grouped};")
+    compiled = compile_script(
+        f"CREATE STREAM Given ({COLUMNS});\nV := SELECT k, {aggregates} FROM Given {window}{grouped};"
+    )
     assert compiled.ok, compiled.diagnostics
     return next(n for n in compiled.catalog.views["V"].plan.walk() if isinstance(n, SplAggregate))
 

@@ -199,7 +199,8 @@ def test_cuts_do_not_matter(window: SplWindow, rows: list[Tuple], data: st.DataO
 @given(
     st.builds(Interval, st.integers(1, 6), st.integers(1, 6), st.integers(0, 8), st.integers(0, 2)),
     st.lists(
-        st.tuples(st.lists(st.tuples(st.integers(-10, 20), st.sampled_from("ab")), max_size=4), st.integers(-5, 30)), max_size=8
+        st.tuples(st.lists(st.tuples(st.integers(-10, 20), st.sampled_from("ab")), max_size=4), st.integers(-5, 30)),
+        max_size=8,
     ),
 )
 def test_panes(kind: Interval, steps: list[tuple[list[tuple[int, str]], int]]) -> None:

@@ -22,7 +22,9 @@ ROWS = [
 
 
 def frame(spark: Any) -> Any:
-    return spark.createDataFrame(ROWS, "sym STRING, qty INT, at STRING").selectExpr("sym", "qty", "CAST(at AS TIMESTAMP) AS at")
+    return spark.createDataFrame(ROWS, "sym STRING, qty INT, at STRING").selectExpr(
+        "sym", "qty", "CAST(at AS TIMESTAMP) AS at"
+    )
 
 
 def answers(spark: Any, text: str) -> list[tuple[Any, ...]]:
@@ -42,7 +44,9 @@ def test_the_last_firing_and_the_end_of_the_rows(spark: Any) -> None:
 
 
 def test_rows_sorted_as_the_window_fires(spark: Any) -> None:
-    text = "SELECT STREAM sym, qty, firing() AS n FROM trades WINDOW (tumbling, count(3), flushOnFinal) ORDER BY qty DESC"
+    text = (
+        "SELECT STREAM sym, qty, firing() AS n FROM trades WINDOW (tumbling, count(3), flushOnFinal) ORDER BY qty DESC"
+    )
     assert answers(spark, text) == [("a", 3, 1), ("b", 2, 1), ("a", 1, 1), ("a", 4, 2)]
 
 
@@ -52,9 +56,7 @@ def test_progressive_sort(spark: Any) -> None:
 
 
 def test_panes_by_the_first_timestamp(spark: Any) -> None:
-    text = (
-        "SELECT second(intervalStart()) AS s, Sum(qty) AS q FROM trades WINDOW (timeInterval, intervalDuration(10)) ORDER BY s"
-    )
+    text = "SELECT second(intervalStart()) AS s, Sum(qty) AS q FROM trades WINDOW (timeInterval, intervalDuration(10)) ORDER BY s"
     assert [q for _, q in answers(spark, text)] == [3, 7]
 
 

@@ -36,7 +36,9 @@ KEPT = (
 POLICIES = ("count(1)", "count(3)", "time(4)", "delta(level, 2)", "delta(free, 3)", "delta(price, 0.5)")
 LISTS = "first(qty) AS f, last(qty) AS l, collect_list(qty) AS held, count(DISTINCT free) AS kinds, max_by(qty, free) AS best"
 ALL = Given(POLICIES, POLICIES, (KEPT[0], LISTS, KEPT[1]))
-LONG = Given(("count(7)", "count(12)", "time(9)", "delta(level, 9)", "delta(free, 20)", "delta(price, 1.5)"), POLICIES, KEPT)
+LONG = Given(
+    ("count(7)", "count(12)", "time(9)", "delta(level, 9)", "delta(free, 20)", "delta(price, 1.5)"), POLICIES, KEPT
+)
 
 
 def clause(pick: random.Random, given: Given = ALL) -> tuple[str, bool]:
@@ -61,7 +63,10 @@ def view(name: str, pick: random.Random, given: Given) -> str:
     window, partitioned = clause(pick, given)
     if pick.random() < 0.15:
         duration, period = pick.choice([(4, 4), (6, 3), (2, 5)])
-        window, partitioned = f"timeInterval, intervalDuration({duration}), creationPeriod({period})", pick.random() < 0.5
+        window, partitioned = (
+            f"timeInterval, intervalDuration({duration}), creationPeriod({period})",
+            pick.random() < 0.5,
+        )
         window += pick.choice(["", ", discardAge(3)"]) + (", partitioned BY sym" if partitioned else "")
     groups = [g for g in ("sym", "free") if pick.random() < (0.8 if g == "sym" and partitioned else 0.2)]
     grouped = f" GROUP BY {', '.join(groups)}" if groups else ""
@@ -78,7 +83,8 @@ def script(pick: random.Random, views: int = 8, given: Given = ALL) -> str:
     made = [view(f"V{n}", pick, given) for n in range(views)]
     chained = [line.split()[0] for line in made if "SELECT STREAM" in line]
     above = [
-        f"Of{n} := SELECT STREAM count(*) AS n, sum(number) AS t FROM {n} WINDOW (tumbling, punct());" for n in chained[:2]
+        f"Of{n} := SELECT STREAM count(*) AS n, sum(number) AS t FROM {n} WINDOW (tumbling, punct());"
+        for n in chained[:2]
     ]
     return "\n".join([stream, *made, *above])
 
@@ -94,7 +100,8 @@ def epochs(pick: random.Random) -> Iterator[tuple[datetime, list[dict[str, Any]]
             row = {"sym": pick.choice(["a", "a", "b", None]), "qty": number, "level": pick.choice([level] * 9 + [None])}
             late = timedelta(seconds=pick.choice([0, 0, 1, 1.5]))
             rows.append(
-                row | {"free": pick.randint(-3, 5), "price": number / 8, "time": at + timedelta(seconds=number / 4) - late}
+                row
+                | {"free": pick.randint(-3, 5), "price": number / 8, "time": at + timedelta(seconds=number / 4) - late}
             )
         yield at, rows
 
@@ -106,7 +113,9 @@ def plain(rows: list[dict[str, Any]], ordered: bool) -> list[str]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("each_store", "seed"), [("sqlite", 0), POSTGRES, *at_night([("sqlite", 1), ("sqlite", 2)])], indirect=["each_store"]
+    ("each_store", "seed"),
+    [("sqlite", 0), POSTGRES, *at_night([("sqlite", 1), ("sqlite", 2)])],
+    indirect=["each_store"],
 )
 def test_maintained_is_batch(each_store: str, seed: int, executor: Any) -> None:
     check(seed, executor, views=8 if each_store == "sqlite" else 4)

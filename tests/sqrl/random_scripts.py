@@ -175,7 +175,9 @@ class Script:
         views = [t for t in self.tables if t.name.startswith("V")]
         if views:
             old = self.pick(views)
-            self.add(f"{old.name} := SELECT * FROM {old.name} WHERE {self.pick(old.whole)} > {self.random.randint(-1, 3)}")
+            self.add(
+                f"{old.name} := SELECT * FROM {old.name} WHERE {self.pick(old.whole)} > {self.random.randint(-1, 3)}"
+            )
             self.tables[self.tables.index(old)] = Table(old.name, list(old.whole), list(old.numbers), list(old.times))
 
 

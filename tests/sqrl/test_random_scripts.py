@@ -55,4 +55,6 @@ def test_views_of_many_scripts_are_their_batch_answers(seed: int, spark: Any) ->
 def test_every_random_script_compiles(seed: int) -> None:
     text = random_script(Random(seed), 25)
     compiled = compile_script(text)
-    assert compiled.ok, [(d.code, d.message, text[d.span.start : d.span.end] if d.span else "") for d in compiled.diagnostics]
+    assert compiled.ok, [
+        (d.code, d.message, text[d.span.start : d.span.end] if d.span else "") for d in compiled.diagnostics
+    ]

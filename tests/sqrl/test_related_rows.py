@@ -82,7 +82,9 @@ def test_joins_and_events_mean_what_they_say(executor: Any, project: ProjectSett
         wb.insert("A", [{"id": 1}, {"id": 2}])
         wb.insert("B", [{"id": 1, "v": 10}, {"id": 3, "v": 30}])
         wb.insert("C", [{"v": 10, "w": "x"}])
-        wb.insert("G", [{"id": 7, "ms": [{"m": 1, "n": "a"}, {"m": 2, "n": "b"}, {"m": 2, "n": "b"}]}, {"id": 8, "ms": []}])
+        wb.insert(
+            "G", [{"id": 7, "ms": [{"m": 1, "n": "a"}, {"m": 2, "n": "b"}, {"m": 2, "n": "b"}]}, {"id": 8, "ms": []}]
+        )
         wb.insert("M", [{"id": 1, "t": 120}, {"id": 2, "t": 90}])
         wb.step()
         assert wb.rows("Used") == wb.rows("Seen") == [{"id": 1, "v": 10}]
@@ -94,7 +96,9 @@ def test_joins_and_events_mean_what_they_say(executor: Any, project: ProjectSett
         assert sorted(wb.rows("Flat"), key=repr) == [{"id": 7, "m": 1, "n": "a"}, *[{"id": 7, "m": 2, "n": "b"}] * 2]
         assert said(wb.rows("High")) == [(1, 120.0, 248.0, "ADD")]
 
-        wb.insert("G", [{"id": 7, "ms": [{"m": 2, "n": "b"}, {"m": 2, "n": "b"}]}, {"id": 8, "ms": [{"m": 1, "n": "a"}]}])
+        wb.insert(
+            "G", [{"id": 7, "ms": [{"m": 2, "n": "b"}, {"m": 2, "n": "b"}]}, {"id": 8, "ms": [{"m": 1, "n": "a"}]}]
+        )
         wb.insert("M", [{"id": 2, "t": 130}, {"id": 1, "t": 99}])
         wb.step()
         assert said(wb.rows("Gone")) == [(1, "a", "DELETE")], "the row that went, though places have moved"
@@ -115,8 +119,23 @@ def test_joins_and_events_mean_what_they_say(executor: Any, project: ProjectSett
 
         wb.insert("G", [{"id": 7, "ms": [{"m": 2, "n": "z"}]}])
         wb.step()
-        assert said(wb.rows("Renamed")) == [(7, 2, "z", "CHANGE", {"id": 7, "m": 2, "n": "b"})], "the key that the script names"
-        names = ("Come", "Gone", "Other", "Unnested", "PerN", "Renamed", "High", "Moved", "Alarms", "Often", "Used", "Later")
+        assert said(wb.rows("Renamed")) == [(7, 2, "z", "CHANGE", {"id": 7, "m": 2, "n": "b"})], (
+            "the key that the script names"
+        )
+        names = (
+            "Come",
+            "Gone",
+            "Other",
+            "Unnested",
+            "PerN",
+            "Renamed",
+            "High",
+            "Moved",
+            "Alarms",
+            "Often",
+            "Used",
+            "Later",
+        )
         for name, batch in wb.batches(names).items():
             assert batch == wb.rows(name), name
         assert exported(project.directory, "PerN")[1:3] == [

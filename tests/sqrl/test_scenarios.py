@@ -30,7 +30,9 @@ def steps(scenario: Scenario) -> bool:
 
 def check(path: Path, scenario: Scenario, executor: Any, update: bool) -> None:
     if update:  # the file may have been written since it was collected
-        scenario = next(s for s in read_scenarios(path.read_text(encoding="utf-8"), str(path))[0] if s.title == scenario.title)
+        scenario = next(
+            s for s in read_scenarios(path.read_text(encoding="utf-8"), str(path))[0] if s.title == scenario.title
+        )
     outcome = run_scenario(scenario, path, lambda: executor)
     if update:
         path.write_text(updated(path.read_text(encoding="utf-8"), outcome.checks), encoding="utf-8")

@@ -109,7 +109,9 @@ def filled(folder: Path, remote: Remote) -> Any:
     state = State(folder, None, remote=remote)
     state.arrange([ARRANGED], frozenset())
     for first in (0, ROWS):
-        state.arrangements["R"].append([pa.RecordBatch.from_pylist([row(n) for n in range(first, first + ROWS)], SCHEMA)])
+        state.arrangements["R"].append(
+            [pa.RecordBatch.from_pylist([row(n) for n in range(first, first + ROWS)], SCHEMA)]
+        )
         at = state.prepare()
         state.committed()
     state.close()
@@ -149,7 +151,9 @@ def test_a_look_up_fetches_the_index_and_the_blocks_of_its_rows(tmp_path: Path) 
         assert found(state.arrangements["R"].look_up(by, keys)) == expected(numbers)
         assert remote.counts[1] == fetched, "blocks are fetched once"
         assert fetched < (total / 2 if by != "_h1" else total)
-        assert found(state.arrangements["R"].look_up_range("n", 100, 110)) == expected([101, 102, 103, 104, 106, 107, 108, 109])
+        assert found(state.arrangements["R"].look_up_range("n", 100, 110)) == expected(
+            [101, 102, 103, 104, 106, 107, 108, 109]
+        )
         assert found(state.arrangements["R"].look_up("_h1", pa.array([8]))) == expected(range(8, 2 * ROWS, 50))
         state.close()
     assert remote.counts[0] > 40
@@ -205,7 +209,9 @@ def test_a_place_that_always_fails_is_told(tmp_path: Path) -> None:
     state.close()
 
 
-def test_a_file_without_checksums_of_blocks_is_fetched_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_checksums_of_blocks_is_fetched_piece_by_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So it is where a backup of a state on a disk was put back into an object store."""
     remote = Remote(f"file://{tmp_path}/there", "one")
     with monkeypatch.context() as patched:

@@ -20,14 +20,20 @@ from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State
 from tests import depth
 
-SCHEMA = pa.schema([("n", pa.int64()), pa.field(KEY, pa.string(), nullable=False), pa.field("_h0", pa.int64(), nullable=False)])
+SCHEMA = pa.schema(
+    [("n", pa.int64()), pa.field(KEY, pa.string(), nullable=False), pa.field("_h0", pa.int64(), nullable=False)]
+)
 ARRANGED = Arranged("R", SCHEMA, ("_h0",))
 EPOCHS = 5
 Model = dict[str, int]
 
 
 def batch(rows: Model) -> pa.RecordBatch:
-    arrays = pa.array(rows.values(), pa.int64()), pa.array(rows.keys(), pa.string()), pa.array(range(len(rows)), pa.int64())
+    arrays = (
+        pa.array(rows.values(), pa.int64()),
+        pa.array(rows.keys(), pa.string()),
+        pa.array(range(len(rows)), pa.int64()),
+    )
     return pa.record_batch(list(arrays), schema=SCHEMA)
 
 

@@ -22,13 +22,17 @@ from belvedere.state.state import State
 from belvedere.workbench.workbench import Workbench
 from tests import depth
 
-SCHEMA = pa.schema([("n", pa.int64()), pa.field(KEY, pa.string(), nullable=False), pa.field("_h0", pa.int64(), nullable=False)])
+SCHEMA = pa.schema(
+    [("n", pa.int64()), pa.field(KEY, pa.string(), nullable=False), pa.field("_h0", pa.int64(), nullable=False)]
+)
 ARRANGED = Arranged("R", SCHEMA, ("_h0",))
 
 
 def rows(first: int, size: int) -> pa.RecordBatch:
     numbers = list(range(first, first + size))
-    return pa.record_batch([pa.array(numbers), pa.array(map(str, numbers)), pa.array([n % 7 for n in numbers])], schema=SCHEMA)
+    return pa.record_batch(
+        [pa.array(numbers), pa.array(map(str, numbers)), pa.array([n % 7 for n in numbers])], schema=SCHEMA
+    )
 
 
 def opened(folder: Path, at: Any = None, **settings: Any) -> State:
@@ -225,7 +229,9 @@ Middle := SELECT g, median(b) AS middle FROM S GROUP BY g;
 
 @pytest.mark.thorough
 @pytest.mark.deep
-def test_a_crash_before_and_after_each_write_loses_and_repeats_nothing(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_before_and_after_each_write_loses_and_repeats_nothing(
+    executor: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The step fails at its first, second, ... write, sync or commit; after a restart the same input gives what batch gives."""
     from belvedere.state import files
     from belvedere.store.write.transaction import EpochTransaction

@@ -44,7 +44,12 @@ def test_look_ups_search_only_runs_that_may_have_the_keys(tmp_path: Path, monkey
     state.arrange([Arranged("R", SCHEMA, ("_h0", "_h1"))], frozenset())
     for first in (0, size):
         n = np.arange(first, first + size)
-        columns = [pa.array(n), pa.array(n).cast(pa.string()), spread(n, 0x9E3779B97F4A7C15), spread(n, 0xC4CEB9FE1A85EC53)]
+        columns = [
+            pa.array(n),
+            pa.array(n).cast(pa.string()),
+            spread(n, 0x9E3779B97F4A7C15),
+            spread(n, 0xC4CEB9FE1A85EC53),
+        ]
         state.arrangements["R"].append([pa.record_batch(columns, schema=SCHEMA)])
         at = state.prepare()
         state.committed()

@@ -66,7 +66,9 @@ def test_an_epoch_writes_what_changed_and_now_and_then_all(tmp_path: Path, monke
     assert sum(lengths) < sum(wholes) / 2
     state.close()
     again = opened(tmp_path, at, FIRST, SECOND)
-    assert again.arrangements["R"].count == EPOCHS * 10 - 100 - sum(1 for e in range(0, EPOCHS, 3) if not 200 <= e * 5 < 300)
+    assert again.arrangements["R"].count == EPOCHS * 10 - 100 - sum(
+        1 for e in range(0, EPOCHS, 3) if not 200 <= e * 5 < 300
+    )
     again.close()
 
 

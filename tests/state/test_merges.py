@@ -17,7 +17,9 @@ from belvedere.state.merging import Merging
 from belvedere.state.sorted_run import Arranged, Run
 from belvedere.state.state import State
 
-SCHEMA = pa.schema([("n", pa.int64()), pa.field(KEY, pa.string(), nullable=False), pa.field("_h0", pa.int64(), nullable=False)])
+SCHEMA = pa.schema(
+    [("n", pa.int64()), pa.field(KEY, pa.string(), nullable=False), pa.field("_h0", pa.int64(), nullable=False)]
+)
 BY_PATH, BY_KEY = Arranged("R", SCHEMA, ("_h0",)), Arranged("R", SCHEMA)
 EPOCHS, ROWS = 48, 500
 Hashes = Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]
@@ -36,7 +38,9 @@ def one_is_heavy(numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def rows(numbers: np.ndarray[Any, Any], hashes: Hashes) -> pa.RecordBatch:
-    return pa.record_batch([pa.array(numbers), pa.array(numbers).cast(pa.string()), pa.array(hashes(numbers))], schema=SCHEMA)
+    return pa.record_batch(
+        [pa.array(numbers), pa.array(numbers).cast(pa.string()), pa.array(hashes(numbers))], schema=SCHEMA
+    )
 
 
 def opened(folder: Path, at: Any, arranged: Arranged, run_bytes: int = 40_000) -> State:
@@ -144,7 +148,9 @@ def test_two_merges_run_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyP
     state.close()
 
 
-def test_a_merge_whose_runs_leave_before_it_reads_them_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merge_whose_runs_leave_before_it_reads_them_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = opened(tmp_path, None, BY_PATH, run_bytes=1 << 20)
     monkeypatch.setattr(Merging, "start", lambda *_: None)
     at: Any = None

@@ -42,7 +42,9 @@ SCHEMA = pa.schema(
 ARRANGED = Arranged("R", SCHEMA, ("_by", "_too"), ("at",), (("_by", "at"),), frozenset({"note"}))
 Row = dict[str, Any]
 
-keys = st.sampled_from(["", "a", "b", "ä", "long key beyond eight bytes", "long key beyond eight bytez", *map(str, range(12))])
+keys = st.sampled_from(
+    ["", "a", "b", "ä", "long key beyond eight bytes", "long key beyond eight bytez", *map(str, range(12))]
+)
 rows = st.fixed_dictionaries(
     {
         "at": st.none() | st.integers(0, 9).map(lambda n: START + timedelta(hours=n)),
@@ -189,7 +191,9 @@ class Arrangements(RuleBasedStateMachine):
         """The rows as they are now (`new`), and as they were after the last epoch."""
         self.database.execute("DELETE FROM r")
         both = [(r, True) for r in self.model.values()] + [(r, False) for r in self.saved.values()]
-        values = [[r["at"] and int(r["at"].timestamp() * 1_000_000), r[KEY], r["_by"], r["_too"], new] for r, new in both]
+        values = [
+            [r["at"] and int(r["at"].timestamp() * 1_000_000), r[KEY], r["_by"], r["_too"], new] for r, new in both
+        ]
         if values:
             self.database.executemany("INSERT INTO r VALUES (?, ?, ?, ?, ?)", values)
 
@@ -197,13 +201,17 @@ class Arrangements(RuleBasedStateMachine):
         return [r[0] for r in self.database.execute(f"SELECT {KEY} FROM r WHERE {where} ORDER BY 1", given).fetchall()]
 
     @rule(requested=st.lists(keys, max_size=9), groups=st.lists(st.integers(-1, 4), max_size=4), low=hours, high=hours)
-    def finds_what_duckdb_finds(self, requested: list[str], groups: list[int], low: int | None, high: int | None) -> None:
+    def finds_what_duckdb_finds(
+        self, requested: list[str], groups: list[int], low: int | None, high: int | None
+    ) -> None:
         self.fill_database()
         texts, numbers = pa.array(requested, pa.string()), pa.array(groups, pa.int64())
         assert keys_in(self.relation.look_up(KEY, texts)) == self.asked(
             f"new AND list_contains(?::VARCHAR[], {KEY})", requested
         )
-        assert keys_in(self.relation.look_up("_by", numbers)) == self.asked("new AND list_contains(?::BIGINT[], _by)", groups)
+        assert keys_in(self.relation.look_up("_by", numbers)) == self.asked(
+            "new AND list_contains(?::BIGINT[], _by)", groups
+        )
         before = keys_in(self.relation.look_up_before("_by", numbers))
         assert before == self.asked("NOT new AND list_contains(?::BIGINT[], _by)", groups)
         first, last = micros(low), micros(high)
@@ -218,7 +226,9 @@ class Arrangements(RuleBasedStateMachine):
     def finds_the_place_that_duckdb_finds(self, group: int, hour: int, count: int, after: bool) -> None:
         self.fill_database()
         side, order = (">", "ASC") if after else ("<", "DESC")
-        query = f"SELECT moment FROM r WHERE new AND _by = ? AND moment {side} ? ORDER BY moment {order} LIMIT 1 OFFSET ?"
+        query = (
+            f"SELECT moment FROM r WHERE new AND _by = ? AND moment {side} ? ORDER BY moment {order} LIMIT 1 OFFSET ?"
+        )
         found = self.database.execute(query, [group, micros(hour), count - 1]).fetchone()
         place = self.relation.place("_by", group, "at", int(micros(hour) or 0), count, after)
         assert place == (found and found[0])
@@ -248,8 +258,12 @@ class Arrangements(RuleBasedStateMachine):
         times = sorted(int(r["at"].timestamp() * 1_000_000) for r in own if r["at"] is not None)
         before, after = [t for t in times if t < last], [t for t in times if t > last]
         for count in (1, 3):
-            assert self.relation.place("_by", 1, "at", last, count, False) == (before[-count] if len(before) >= count else None)
-            assert self.relation.place("_by", 1, "at", last, count, True) == (after[count - 1] if len(after) >= count else None)
+            assert self.relation.place("_by", 1, "at", last, count, False) == (
+                before[-count] if len(before) >= count else None
+            )
+            assert self.relation.place("_by", 1, "at", last, count, True) == (
+                after[count - 1] if len(after) >= count else None
+            )
 
     def teardown(self) -> None:
         if hasattr(self, "state"):

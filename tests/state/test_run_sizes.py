@@ -13,7 +13,9 @@ from belvedere.state.sorted_run import Arranged
 from belvedere.state.state import State
 from belvedere.store import open_store
 
-SCHEMA = pa.schema([("n", pa.int64()), pa.field(KEY, pa.string(), nullable=False), pa.field("_h0", pa.int64(), nullable=False)])
+SCHEMA = pa.schema(
+    [("n", pa.int64()), pa.field(KEY, pa.string(), nullable=False), pa.field("_h0", pa.int64(), nullable=False)]
+)
 ROWS = 10_000
 NUMBERS = pa.array(range(ROWS))
 BATCH = pa.record_batch([NUMBERS, NUMBERS.cast(pa.string()), NUMBERS], schema=SCHEMA)

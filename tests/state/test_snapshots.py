@@ -69,7 +69,9 @@ def test_each_sees_what_came_before_it(tmp_path: Path) -> None:
         assert found_by_task(state.snapshot("R")[0], None, None) == sorted(now)
         hashes = [n % 7 for n in range(7)]
         assert (
-            before(state, hashes) == found_by_task(state.snapshot("R", before=True)[0], "_h0", pa.array(hashes)) == sorted(left)
+            before(state, hashes)
+            == found_by_task(state.snapshot("R", before=True)[0], "_h0", pa.array(hashes))
+            == sorted(left)
         )
         left = now
         at = commit(state)

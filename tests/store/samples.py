@@ -14,7 +14,14 @@ from belvedere.store import EpochRow, Store, StoredTable, Transaction
 
 COUNTS = StoredTable(
     "Counts",
-    Schema((Column("word", pa.string()), Column("number", pa.int64()), Column("share", pa.float64()), Column("at", TIMESTAMP))),
+    Schema(
+        (
+            Column("word", pa.string()),
+            Column("number", pa.int64()),
+            Column("share", pa.float64()),
+            Column("at", TIMESTAMP),
+        )
+    ),
     ranges=("at",),
     indexes=(("word", "number"),),
     fingerprint="counts",
@@ -49,7 +56,9 @@ def reader(rows: Iterable[Row], table: StoredTable = COUNTS, cut: int | None = N
     return pa.RecordBatchReader.from_batches(table.arrow, found.to_batches(max_chunksize=cut))
 
 
-def delta(changes: Iterable[tuple[Row, int]], table: StoredTable = COUNTS, cut: int | None = None) -> pa.RecordBatchReader:
+def delta(
+    changes: Iterable[tuple[Row, int]], table: StoredTable = COUNTS, cut: int | None = None
+) -> pa.RecordBatchReader:
     """Weighted rows as a stream."""
     schema = table.arrow.append(pa.field(WEIGHT, pa.int64()))
     found = pa.Table.from_pylist([{**r, WEIGHT: w} for r, w in changes], schema)

@@ -36,7 +36,9 @@ INSTANT = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.j
 def decimals(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
     most = 10**precision - 1
     context = decimal.Context(prec=76)
-    return st.integers(-most, most).map(lambda n: Decimal(n).scaleb(-scale, context)) | st.just(Decimal(0).scaleb(-scale))
+    return st.integers(-most, most).map(lambda n: Decimal(n).scaleb(-scale, context)) | st.just(
+        Decimal(0).scaleb(-scale)
+    )
 
 
 INNER = pa.struct([
@@ -88,7 +90,9 @@ TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "deep": (pa.list_(pa.struct([("x", pa.list_(pa.list_(pa.int64())))])), DEEP),
 }  # fmt: skip
 
-TABLE = StoredTable("All types", Schema(tuple(Column(name, type_) for name, (type_, _) in TYPES.items())), fingerprint="types")
+TABLE = StoredTable(
+    "All types", Schema(tuple(Column(name, type_) for name, (type_, _) in TYPES.items())), fingerprint="types"
+)
 
 
 def exact(value: Any) -> Any:
@@ -183,7 +187,9 @@ def test_decimals_of_any_two_sizes_compare_in_sqlite_as_numbers(
         for v, type_ in zip(values, types, strict=True)
     ]
     with sqlite3.connect(":memory:") as connection:
-        (found,) = connection.execute(f"SELECT (({left.sql})<({right.sql}))||(({left.sql})=({right.sql}))", stored).fetchall()
+        (found,) = connection.execute(
+            f"SELECT (({left.sql})<({right.sql}))||(({left.sql})=({right.sql}))", stored
+        ).fetchall()
     assert found[0] == f"{int(values[0] < values[1])}{int(values[0] == values[1])}"
 
 

@@ -30,7 +30,9 @@ def columns(draw: st.DrawFn) -> tuple[pa.DataType, list[Decimal | None]]:
     return type_, draw(st.lists(st.one_of(st.none(), numbers, numbers, numbers), max_size=8))
 
 
-def stored(type_: pa.DataType, values: list[Decimal | None], make: Callable[[str, pa.DataType], Made]) -> tuple[Any, str]:
+def stored(
+    type_: pa.DataType, values: list[Decimal | None], make: Callable[[str, pa.DataType], Made]
+) -> tuple[Any, str]:
     """What SQLite makes of a column: the stored value, and as the API shows it."""
     how = form(SQLITE, type_)
     pieces, value = make("v", type_)
@@ -39,7 +41,9 @@ def stored(type_: pa.DataType, values: list[Decimal | None], make: Callable[[str
     result = made_type(type_, make)
     with sqlite.connect(":memory:") as connection:
         connection.execute(f"CREATE TABLE x (v {how.sql})")
-        connection.executemany("INSERT INTO x VALUES (?)", [(v,) for v in how.encode(pa.array(values, type_)).to_pylist()])
+        connection.executemany(
+            "INSERT INTO x VALUES (?)", [(v,) for v in how.encode(pa.array(values, type_)).to_pylist()]
+        )
         text = SQLITE.json_text("r", result)
         found, shown = connection.execute(
             f"SELECT r,{text} FROM (SELECT {value(names)} AS r FROM (SELECT {inner} FROM x))"
@@ -63,13 +67,17 @@ def exact(values: list[Decimal], scale: int, mean: bool) -> Decimal | None:
 @pytest.mark.parametrize("make", [sum_of_decimals, mean_of_decimals])
 @settings(max_examples=examples(200), deadline=None)
 @given(column=columns())
-def test_sums_and_averages(make: Callable[[str, pa.DataType], Made], column: tuple[pa.DataType, list[Decimal | None]]) -> None:
+def test_sums_and_averages(
+    make: Callable[[str, pa.DataType], Made], column: tuple[pa.DataType, list[Decimal | None]]
+) -> None:
     type_, values = column
     result, known = made_type(type_, make), [v for v in values if v is not None]
     expected = exact(known, result.scale, make is mean_of_decimals)
     total = exact(known, type_.scale, mean=False)
     summed = made_type(type_, sum_of_decimals)
-    fits = all(v is None or abs(v) < Decimal(10) ** (t.precision - t.scale) for v, t in ((expected, result), (total, summed)))
+    fits = all(
+        v is None or abs(v) < Decimal(10) ** (t.precision - t.scale) for v, t in ((expected, result), (total, summed))
+    )
     if not fits:
         with pytest.raises(sqlite.OperationalError, match="integer overflow"):
             stored(type_, values, make)

@@ -33,7 +33,9 @@ def refused(store: Store, number: int) -> str:
 def test_an_epoch_row_comes_back_whole(store: Store) -> None:
     assert store.last_epoch() is None
     clock = datetime(2020, 1, 1, 8, 7, 0, 123456, tzinfo=UTC)
-    requested = EpochRow(1, clock, {"Bid": {"file": 3}, "ü\0": [1, None]}, {"Bid": {"bidtime": 2**62}}, {"x": "\N{SNOWMAN}"})
+    requested = EpochRow(
+        1, clock, {"Bid": {"file": 3}, "ü\0": [1, None]}, {"Bid": {"bidtime": 2**62}}, {"x": "\N{SNOWMAN}"}
+    )
     before = datetime.now(UTC) - timedelta(seconds=5)
     store.begin().commit(requested)
     found = store.last_epoch()
@@ -181,7 +183,12 @@ def test_who_lost_the_lease_writes_nothing(store: Store, url: str) -> None:
     assert other.holder() is None
     assert other.acquire("quick", 60).before == "slow"
     assert store.holder() == other.holder() == "quick"
-    for late in (lambda: store.set_document("place", "0"), store.renew, store.verify_lease, lambda: store.create([COUNTS])):
+    for late in (
+        lambda: store.set_document("place", "0"),
+        store.renew,
+        store.verify_lease,
+        lambda: store.create([COUNTS]),
+    ):
         with pytest.raises(BelvedereError) as error:
             late()
         assert code(error.value) == "B7007"
@@ -227,7 +234,9 @@ def test_without_a_lease_nobody_commits_beside_a_runner(store: Store, url: str) 
 
 def test_the_lease_of_a_dead_process_does_not_hold(url: str) -> None:
     program = f"from belvedere.store import open_store; s = open_store({url!r}); s.acquire('dead', 600); print('held', flush=True); input()"
-    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "held\n"
         store = open_store(url)

@@ -88,8 +88,12 @@ def test_a_locked_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     url = f"sqlite:///{tmp_path}/store.db"
     open_store(url).close()
     path = str(tmp_path / "store.db")
-    program = f"import sqlite3; c = sqlite3.connect({path!r}); c.execute('BEGIN IMMEDIATE'); print(1, flush=True); input()"
-    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+    program = (
+        f"import sqlite3; c = sqlite3.connect({path!r}); c.execute('BEGIN IMMEDIATE'); print(1, flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
         assert holder.stdout is not None
         assert holder.stdin is not None
         holder.stdout.readline()

@@ -153,7 +153,9 @@ def test_readers_of_a_changed_view_read_the_old_one_until_the_commit(
             assert other.execute('SELECT count(*) FROM views."Counts"').fetchone() == (number,)
             transaction.commit(epoch(number))
         transaction = store.begin()
-        transaction.apply("Counts", delta([({**row("a"), "again": 1}, -1), ({**row("a"), "again": 3}, 1)], more("again")))
+        transaction.apply(
+            "Counts", delta([({**row("a"), "again": 1}, -1), ({**row("a"), "again": 3}, 1)], more("again"))
+        )
         transaction.commit(epoch(4))
         assert max(longest) < 0.5, "nobody waits for the rows"
         assert other.execute('SELECT sum(again) FROM views."Counts"').fetchone() == (5,)
@@ -174,9 +176,7 @@ def test_what_was_granted_on_a_table_is_granted_on_the_one_that_replaces_it(post
         other.execute(f'CREATE ROLE "{role}"')
         other.execute(f'GRANT SELECT (word) ON "Counts" TO "{role}"; GRANT UPDATE ON "Counts" TO "{role}"')
         replaced(store, more("more")).commit(epoch(2))
-        rights = (
-            "SELECT has_table_privilege(%s, '\"Counts\"', 'UPDATE'), has_column_privilege(%s, '\"Counts\"', 'word', 'SELECT')"
-        )
+        rights = "SELECT has_table_privilege(%s, '\"Counts\"', 'UPDATE'), has_column_privilege(%s, '\"Counts\"', 'word', 'SELECT')"
         assert other.execute(rights, (role, role)).fetchone() == (True, True)
         other.execute(f'DROP OWNED BY "{role}"; DROP ROLE "{role}"')
 

@@ -9,7 +9,9 @@ import pytest
 from belvedere.store import Store, StoredTable, open_store
 from tests.store.samples import COUNTS, delta, epoch, reader, row, stored
 
-WORDS = StoredTable("Words", COUNTS.schema, indexes=(("word", "number"), ("number", "word"), ("at",)), fingerprint="words")
+WORDS = StoredTable(
+    "Words", COUNTS.schema, indexes=(("word", "number"), ("number", "word"), ("at",)), fingerprint="words"
+)
 LONG = ["é" * 5_000, os.urandom(5_000).hex(), "日本" + os.urandom(2_000).hex()]
 
 

@@ -73,7 +73,14 @@ def ask(url: str, sql: str) -> list[tuple[Any, ...]]:
 
 
 def dump(url: str) -> list[list[str]]:
-    tables = ("_belvedere_document", "_belvedere_epoch", "_belvedere_table", "_belvedere_lease", '"Counts"', '"Numbered"')
+    tables = (
+        "_belvedere_document",
+        "_belvedere_epoch",
+        "_belvedere_table",
+        "_belvedere_lease",
+        '"Counts"',
+        '"Numbered"',
+    )
     return [sorted(map(repr, ask(url, f"SELECT * FROM {table}"))) for table in tables]
 
 

@@ -109,7 +109,9 @@ class _Model:
 @pytest.mark.parametrize("table", [COUNTS, NUMBERED], ids=["text", "number"])
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=_steps, chunk=st.sampled_from([1, 200, CHUNK_BYTES]))
-def test_any_sequence_of_changes_does_what_a_dict_does(url: str, table: StoredTable, steps: list[Any], chunk: int) -> None:
+def test_any_sequence_of_changes_does_what_a_dict_does(
+    url: str, table: StoredTable, steps: list[Any], chunk: int
+) -> None:
     """Also where a call may hold a row at a time only."""
     store = open_store("sqlite://" if url.startswith("sqlite") else url)
     store.drop([table.name])

@@ -125,10 +125,14 @@ def test_timeouts_of_an_administrator_end_no_epoch(postgres_url: str, ask: Ask) 
         found.close()
 
 
-def test_a_connection_that_was_ended_is_not_told_as_a_server_that_cannot_be_reached(postgres_url: str, ask: Ask) -> None:
+def test_a_connection_that_was_ended_is_not_told_as_a_server_that_cannot_be_reached(
+    postgres_url: str, ask: Ask
+) -> None:
     store = open_store(postgres_url)
     transaction = store.begin()
-    ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()")
+    ask(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
+    )
     with pytest.raises(BelvedereError) as error:
         store.last_epoch()
     assert code(error.value) == "B7005"
@@ -233,9 +237,9 @@ def test_a_view_that_somebody_reads_is_not_changed_and_others_read_on(
         assert "(dashboard)" in reported.message
         assert "Counts" in str(reported.detail)
         assert max(longest) < postgres_session.MOMENT + 0.3, "nobody waits for the whole of it"
-        assert [n for (n,) in ask("SELECT column_name FROM information_schema.columns WHERE table_schema = 'views'")].count(
-            "more"
-        ) == 0
+        assert [
+            n for (n,) in ask("SELECT column_name FROM information_schema.columns WHERE table_schema = 'views'")
+        ].count("more") == 0
         changed(store)
         assert len(ask('SELECT more FROM views."Counts"')) == 0
 
@@ -255,9 +259,9 @@ def test_what_was_granted_on_a_view_is_granted_on_the_changed_one(postgres_url: 
         changed(store)
         assert ask(RIGHTS) == before
         assert len(before) >= 5
-        assert ask("SELECT count(*) FROM information_schema.columns WHERE table_schema = 'views' AND column_name = 'more'") == [
-            (1,)
-        ]
+        assert ask(
+            "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'views' AND column_name = 'more'"
+        ) == [(1,)]
         ask(f"DROP OWNED BY {some}, {other}, {gone}; DROP ROLE {some}, {other}, {gone}")
 
 
@@ -282,6 +286,8 @@ def test_a_database_of_another_encoding_is_refused(postgres_server: str) -> None
                     assert code(error.value) == "B7028"
                     assert encoding in error.value.diagnostics[0].message
                 with psycopg.connect(url) as connection:
-                    assert connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)
+                    assert connection.execute(
+                        "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
+                    ).fetchone() == (0,)
             finally:
                 admin.execute(f"DROP DATABASE {name} WITH (FORCE)")

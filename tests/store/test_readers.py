@@ -133,7 +133,9 @@ def test_a_wrong_statement_leaves_the_reader_usable(store: Store) -> None:
 def test_parameters_and_results_of_all_kinds(store: Store) -> None:
     found = store.reader()
     mark = (
-        ["?"] * 3 if found.dialect == "sqlite" else ["CAST($1 AS bigint)", "CAST($2 AS text)", "CAST($3 AS double precision)"]
+        ["?"] * 3
+        if found.dialect == "sqlite"
+        else ["CAST($1 AS bigint)", "CAST($2 AS text)", "CAST($3 AS double precision)"]
     )
     assert found.execute(f"SELECT {', '.join(mark)}, NULL", (2**62, "ü", 0.5)) == [(2**62, "ü", 0.5, None)]
     assert found.execute(f"SELECT {', '.join(mark)}", (None, None, None)) == [(None, None, None)]

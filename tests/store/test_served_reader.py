@@ -36,7 +36,9 @@ def opened(url: str, connections: int = 2, seconds: float | None = None) -> Iter
     found.close()
 
 
-def on_loop(url: str, work: Callable[[LoopReader], Awaitable[Any]], connections: int = 2, seconds: float | None = None) -> Any:
+def on_loop(
+    url: str, work: Callable[[LoopReader], Awaitable[Any]], connections: int = 2, seconds: float | None = None
+) -> Any:
     """What `work` gives, on a loop of its own."""
 
     async def main() -> Any:
@@ -64,7 +66,16 @@ def test_values_of_all_kinds_however_often_a_statement_came(postgres_url: str) -
     kinds = ("bigint", "text", "double precision", "numeric", "timestamptz", "boolean", "bytea", "date")
     sql = "SELECT " + ", ".join(f"CAST(${i} AS {kind})" for i, kind in enumerate(kinds, 1))
     sql += ", CAST($9 AS double precision), CAST($10 AS double precision)"
-    values = (-(2**63), "ü'\\\n𝄞\x01\x02", 0.1, "12.30", "2020-01-01T08:07:00.000001+00:00", True, b"\x00\xff\\", "2020-01-31")
+    values = (
+        -(2**63),
+        "ü'\\\n𝄞\x01\x02",
+        0.1,
+        "12.30",
+        "2020-01-01T08:07:00.000001+00:00",
+        True,
+        b"\x00\xff\\",
+        "2020-01-31",
+    )
     expected = (
         -(2**63), "ü'\\\n𝄞\x01\x02".encode(), 0.1, Decimal("12.30"), b"2020-01-01 08:07:00.000001+00", True, b"\x00\xff\\", b"2020-01-31",
     )  # fmt: skip
@@ -210,7 +221,9 @@ def test_a_server_that_says_nothing_is_left(postgres_url: str, monkeypatch: pyte
 
 def test_many_ask_and_few_connections_answer(postgres_url: str) -> None:
     async def work(found: LoopReader) -> None:
-        backends = await asyncio.gather(*(found.fetch("SELECT pg_backend_pid(), pg_sleep(0.01)::text") for _ in range(40)))
+        backends = await asyncio.gather(
+            *(found.fetch("SELECT pg_backend_pid(), pg_sleep(0.01)::text") for _ in range(40))
+        )
         assert len({r[0][0] for r in backends}) == 3
         large = "ü" * 3_000_000
         assert await found.fetch("SELECT length($1::text), $1::text", (large,)) == [(len(large), large.encode())]
@@ -256,7 +269,9 @@ def test_who_goes_away_ends_the_statement(postgres_url: str) -> None:
             await until(lambda: other.execute(running) == [(2,)])
             for one in reversed(asked):
                 one.cancel()
-            assert all(isinstance(e, asyncio.CancelledError) for e in await asyncio.gather(*asked, return_exceptions=True))
+            assert all(
+                isinstance(e, asyncio.CancelledError) for e in await asyncio.gather(*asked, return_exceptions=True)
+            )
             await until(lambda: other.execute(running) == [(0,)])
             assert await asyncio.gather(*(found.fetch("SELECT 1") for _ in range(5))) == [[(1,)]] * 5
 

@@ -14,7 +14,19 @@ from belvedere.store.dialects import DIALECTS
 from belvedere.store.protocol import Reader
 from tests.store.samples import filled, row
 
-KNOWN = (0.1, 0.1 + 0.2, 0.7999999999999999, 1 / 3, -2.5e-7, 1e22, 5e300, 123456789.12345678, 0.0, -1.0, 4097.2410326790005)
+KNOWN = (
+    0.1,
+    0.1 + 0.2,
+    0.7999999999999999,
+    1 / 3,
+    -2.5e-7,
+    1e22,
+    5e300,
+    123456789.12345678,
+    0.0,
+    -1.0,
+    4097.2410326790005,
+)
 
 
 def digits(text: str) -> int:

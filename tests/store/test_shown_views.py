@@ -114,7 +114,11 @@ def test_values_are_what_people_read(store: Store, ask: Ask) -> None:
     assert found[1] == (None,) * len(FULL)
     items = [{"p": "ä\0", "q": 1}]
     if store.dialect == "postgres":
-        values = {**FULL, "months": timedelta(days=425), "items": items}  # psycopg has a month of 30 days, a year of 365
+        values = {
+            **FULL,
+            "months": timedelta(days=425),
+            "items": items,
+        }  # psycopg has a month of 30 days, a year of 365
         assert found[0] == tuple(values.values())
     else:
         texts = ("2020-01-02 03:04:05.600000", "1969-12-31", -0.05, "12345678901234567890.1234", "-1000000000000000000")
@@ -147,7 +151,9 @@ def test_comments_are_the_scripts(store: Store, ask: Ask) -> None:
     store.create([MANY])
     show(store, [ShownView("Many Types", MANY, "it's all?")], 1)
     if store.dialect == "postgres":
-        sql = "SELECT obj_description(c), col_description(c, 1) FROM (SELECT 'views.\"Many Types\"'::regclass AS c) AS v"
+        sql = (
+            "SELECT obj_description(c), col_description(c, 1) FROM (SELECT 'views.\"Many Types\"'::regclass AS c) AS v"
+        )
         assert ask(sql) == [("it's all?", "it's\n/* 1?2 */")]
     else:
         ((text,),) = ask("SELECT sql FROM sqlite_master WHERE name = 'views_Many Types'")

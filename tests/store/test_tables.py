@@ -27,7 +27,11 @@ def indexes(store: Store) -> int:
 
 
 def test_tables_come_back_as_they_were_defined(store: Store, url: str) -> None:
-    types = (pa.list_(pa.struct([("ä", pa.decimal128(30, 2))])), pa.map_(pa.string(), pa.timestamp("us", "UTC")), pa.null())
+    types = (
+        pa.list_(pa.struct([("ä", pa.decimal128(30, 2))])),
+        pa.map_(pa.string(), pa.timestamp("us", "UTC")),
+        pa.null(),
+    )
     columns = tuple(Column(f"c{i}", t, i != 0, i == 1, "doc 'x'") for i, t in enumerate(types))
     other = StoredTable("Öther~1", Schema(columns, ("c0",)), ("c0",), (("c1", "c2"), ("c2",)), "µ")
     store.create([COUNTS, other])

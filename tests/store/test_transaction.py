@@ -76,7 +76,9 @@ def test_rows_of_a_whole_number_are_found_by_it(store: Store, count: int) -> Non
     requested = pa.array([str(i) for i in range(1, count, 2)])
     found = transaction.lookup("Numbered", requested).read_all()
     assert sorted(found["_key"].to_pylist()) == sorted(requested.to_pylist())
-    changes = [(r, w) for i in range(count) for r, w in ((numbered(str(i), number=i), -1), (numbered(str(i), number=-i), 1))]
+    changes = [
+        (r, w) for i in range(count) for r, w in ((numbered(str(i), number=i), -1), (numbered(str(i), number=-i), 1))
+    ]
     gone = [(numbered(str(i)), -1) for i in range(0, count, 2)]
     transaction.apply("Numbered", delta(changes, NUMBERED))
     transaction.apply("Numbered", delta(gone, NUMBERED))
@@ -157,7 +159,9 @@ def test_changes_that_other_processes_put_in(store: Store, seed: int) -> None:
         assert transaction.gained("Counts") == sum(weight for _, weight in changes)
         transaction.commit(epoch(number))
         transaction = store.begin()
-        assert {k: comparable(r) for k, r in stored(transaction).items()} == {k: comparable(r) for k, r in table.items()}
+        assert {k: comparable(r) for k, r in stored(transaction).items()} == {
+            k: comparable(r) for k, r in table.items()
+        }
         transaction.rollback()
     assert copies(store) == []
 

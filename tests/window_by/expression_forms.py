@@ -196,7 +196,13 @@ FORMS: dict[str, list[str]] = {
         "(<point> = <point>)",
         "UNIX_MICROS(<time>) > 0",
     ],
-    "date": ["DATE(<time>)", "CAST(<text> AS DATE)", "CAST(<time> AS DATE)", "GREATEST(<date>, <date>)", "DATE(<date>)"],
+    "date": [
+        "DATE(<time>)",
+        "CAST(<text> AS DATE)",
+        "CAST(<time> AS DATE)",
+        "GREATEST(<date>, <date>)",
+        "DATE(<date>)",
+    ],
     "time": [
         "(<time> + <span>)",
         "(<date> - <span>)",

@@ -66,7 +66,12 @@ def rows(random: Random, number: int) -> tuple[pa.Table, list[dict[str, Any]]]:
         row["q"] = point(random)
         row["o"] = random.choice([None, [], [point(random) for _ in range(random.randint(1, 4))]])
         u_m, g_m = random.random() < 0.4, random.random() < 0.4
-        row |= {"u_m": u_m, "g_m": g_m, "u_id": None if u_m else random.choice([None, 1, 2]), "u_s": None if u_m else "u"}
+        row |= {
+            "u_m": u_m,
+            "g_m": g_m,
+            "u_id": None if u_m else random.choice([None, 1, 2]),
+            "u_s": None if u_m else "u",
+        }
         row["g"] = None if g_m else random.choice([None, 4, 5])
         table.append(row)
     seen = [
@@ -123,7 +128,11 @@ class Expressions:
             return self.query(form.removeprefix("query:"), depth)
 
         def made(found: re.Match[str]) -> str:
-            return self.any(depth - 1) if found[1] == "any" else self.of(kind if found[1] == "same" else found[1], depth - 1)
+            return (
+                self.any(depth - 1)
+                if found[1] == "any"
+                else self.of(kind if found[1] == "same" else found[1], depth - 1)
+            )
 
         return HOLE.sub(made, form)
 

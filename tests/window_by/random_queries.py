@@ -58,7 +58,12 @@ def one_sided(draw: st.DrawFn, side: str) -> Tree:
         return ("missing", side, draw(st.sampled_from(["previous", "next"])))
     if kind == 1:
         role = draw(st.sampled_from(["item", "previous", "next"]))
-        return ("compare", draw(COMPARISONS), ("field", side, role, "s"), ("const", draw(st.sampled_from(["", "a", "b"]))))
+        return (
+            "compare",
+            draw(COMPARISONS),
+            ("field", side, role, "s"),
+            ("const", draw(st.sampled_from(["", "a", "b"]))),
+        )
     left = draw(whole(side))
     if left[0] == "pos":
         left = ("field", side, "item", "v")
@@ -72,7 +77,11 @@ def two_sided(draw: st.DrawFn, side: str, known: str) -> Tree:
     if kind == 0:
         return ("compare", operator, ("sub", ("pos", side), ("pos", known)), draw(constant()))
     if kind == 1:
-        difference = ("sub", ("field", side, draw(st.sampled_from(["item", "next"])), "o"), ("field", known, "item", "o"))
+        difference = (
+            "sub",
+            ("field", side, draw(st.sampled_from(["item", "next"])), "o"),
+            ("field", known, "item", "o"),
+        )
         return ("compare", operator, difference, draw(st.integers(0, 12).map(lambda c: ("const", c))))
     if kind == 2:
         name = draw(st.sampled_from(["x", "s", "v"]))
@@ -151,7 +160,9 @@ def boundary_text(side: str, boundary: Tree | str) -> str:
     if boundary == "unbounded":
         return f"{side.upper()} UNBOUNDED"
     assert not isinstance(boundary, str)
-    names = f"AS {NAMES[side, 'item']} AT {POSITIONS[side]} PREV AS {NAMES[side, 'previous']} NEXT AS {NAMES[side, 'next']}"
+    names = (
+        f"AS {NAMES[side, 'item']} AT {POSITIONS[side]} PREV AS {NAMES[side, 'previous']} NEXT AS {NAMES[side, 'next']}"
+    )
     return f"{side.upper()} {names} WHEN {condition_text(boundary)}"
 
 

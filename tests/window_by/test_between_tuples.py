@@ -16,7 +16,9 @@ Row = dict[str, Any]
 Test = Callable[[Row, Row, Row | None], bool | None]
 
 TABLE = "CREATE TABLE O (id INT, k STRING, v INT, xs ARRAY<INT>, m DECIMAL(10,2), p DECIMAL(4,1), PRIMARY KEY (id));\n"
-SLIDING = "FROM O AS t WINDOW BY w ORDER BY t.id TYPE SLIDING START AS s END AS e NEXT AS n WHEN {} SELECT s.id, e.id AS last"
+SLIDING = (
+    "FROM O AS t WINDOW BY w ORDER BY t.id TYPE SLIDING START AS s END AS e NEXT AS n WHEN {} SELECT s.id, e.id AS last"
+)
 
 
 def joined(*texts: str | None) -> str | None:
@@ -48,7 +50,10 @@ CASES: dict[str, tuple[str, Test]] = {
     ),
     "Twice": ("e.m * 2 - s.m > 8", lambda s, e, n: known(less(e["m"] and e["m"] * 2, s["m"]), lambda d: d > 8)),
     "Whole": ("e.m > s.v", lambda s, e, n: None if e["m"] is None or s["v"] is None else e["m"] > s["v"]),
-    "Half": ("abs(e.m - s.m) / 2 > 1.25", lambda s, e, n: known(less(e["m"], s["m"]), lambda d: abs(d) / 2 > Decimal("1.25"))),
+    "Half": (
+        "abs(e.m - s.m) / 2 > 1.25",
+        lambda s, e, n: known(less(e["m"], s["m"]), lambda d: abs(d) / 2 > Decimal("1.25")),
+    ),
     "Member": ("e.v IN s.xs", lambda s, e, n: contains(s["xs"], e["v"])),
     "Other": ("NOT (e.v IN s.xs)", lambda s, e, n: known(contains(s["xs"], e["v"]), lambda found: not found)),
     "Listed": (
@@ -56,7 +61,10 @@ CASES: dict[str, tuple[str, Test]] = {
         lambda s, e, n: e["id"] > s["id"] and e["k"] in (s["k"], "c") and bool(e["k"]),
     ),
     "Texts": ("s.k || e.k = 'ab'", lambda s, e, n: known(joined(s["k"], e["k"]), lambda t: t == "ab")),
-    "Concat": ("CONCAT(s.k, '-', e.k) > 'b-a'", lambda s, e, n: known(joined(s["k"], "-", e["k"]), lambda t: t > "b-a")),
+    "Concat": (
+        "CONCAT(s.k, '-', e.k) > 'b-a'",
+        lambda s, e, n: known(joined(s["k"], "-", e["k"]), lambda t: t > "b-a"),
+    ),
 }
 AGGREGATES = (
     "FROM O AS t WINDOW BY w ORDER BY t.id TYPE TUMBLING START AS s ONLY END AS e WHEN e.v > 6 "

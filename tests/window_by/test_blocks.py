@@ -79,12 +79,21 @@ def labelled(draw: st.DrawFn) -> Framing:
                 ("compare", "=", ("sub", ("pos", "label"), ("pos", "start")), ("const", back)),
                 ("compare", "<=", ("sub", ("pos", "label"), ("pos", "start")), ("const", back)),
                 ("compare", "<=", apart, ("const", back)),
-                ("compare", ">=", ("field", "start", "item", "o"), ("sub", ("field", "label", "item", "o"), ("const", back))),
+                (
+                    "compare",
+                    ">=",
+                    ("field", "start", "item", "o"),
+                    ("sub", ("field", "label", "item", "o"), ("const", back)),
+                ),
             ]
         )
     )
     other = draw(conditions("end", ("label", "start")))
-    further: Tree = ("sub", ("field", "end", draw(st.sampled_from(["item", "next"])), "o"), ("field", "label", "item", "o"))
+    further: Tree = (
+        "sub",
+        ("field", "end", draw(st.sampled_from(["item", "next"])), "o"),
+        ("field", "label", "item", "o"),
+    )
     end: Tree = draw(
         st.sampled_from(
             [
@@ -119,7 +128,9 @@ def by_blocks(table: pa.Table, window: PredicateWindow, ends: Ends, places: list
     begins = (0, *places, rows)
     found = cuts.Cuts((), begins, tuple(margins), tuple(froms))
     parts = [
-        blocks.windows_of_block(table.slice(a, b - a), n, found, spec) for n, (a, b) in enumerate(pairwise(begins)) if b > a
+        blocks.windows_of_block(table.slice(a, b - a), n, found, spec)
+        for n, (a, b) in enumerate(pairwise(begins))
+        if b > a
     ]
     return pa.concat_tables(parts)
 
@@ -127,10 +138,17 @@ def by_blocks(table: pa.Table, window: PredicateWindow, ends: Ends, places: list
 @pytest.mark.deep
 @given(sequences(), unlabelled() | labelled(), st.booleans(), st.data())
 @settings(
-    max_examples=examples(400), deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck)
+    max_examples=examples(400),
+    deadline=None,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
 )
-def test_blocks_give_the_windows_of_the_whole(rows: list[Row], framing: Framing, descending: bool, data: st.DataObject) -> None:
-    text = re.sub("ORDER BY r.o ", "ORDER BY r.o DESC, r.id " if descending else "ORDER BY r.o, r.id ", text_of(framing))
+def test_blocks_give_the_windows_of_the_whole(
+    rows: list[Row], framing: Framing, descending: bool, data: st.DataObject
+) -> None:
+    text = re.sub(
+        "ORDER BY r.o ", "ORDER BY r.o DESC, r.id " if descending else "ORDER BY r.o, r.id ", text_of(framing)
+    )
     window = window_of(plan_of(text)[0])
     assert (window.ends[0] is not None) == said(text).startswith("in blocks")
     ends = window.ends[any(r["o"] is None for r in rows)]

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.spark
-SELECT = (
-    " SELECT s.o AS o, s.k AS k, LEN(w) AS n, ARRAY_SUM(w[*].v) AS total, ARRAY_MEDIAN(w[*].v) AS middle, w[-1].o AS last, "
-)
+SELECT = " SELECT s.o AS o, s.k AS k, LEN(w) AS n, ARRAY_SUM(w[*].v) AS total, ARRAY_MEDIAN(w[*].v) AS middle, w[-1].o AS last, "
 FRAMED = {
     "spells": "ORDER BY r.o TYPE SLIDING START AS s WHEN s.v < 60 END NEXT AS n WHEN n.v >= 90",
     "counted": "ORDER BY r.o DESC, r.v TYPE SLIDING START AS s AT sp PREV AS b WHEN b.v > s.v ONLY END AT ep WHEN ep - sp = 300",
@@ -62,7 +60,9 @@ def by_one_task(spark: Any, text: str, table: Any) -> Any:
 
 
 @pytest.mark.parametrize(("number", "name"), list(enumerate(FRAMED)))
-def test_one_partition_in_blocks_as_by_one_task(spark: Any, monkeypatch: pytest.MonkeyPatch, number: int, name: str) -> None:
+def test_one_partition_in_blocks_as_by_one_task(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, number: int, name: str
+) -> None:
     from belvedere.spark.window_by import cuts
     from belvedere.spark.window_by.windows_query import run_window_query
 
@@ -94,7 +94,9 @@ def test_long_partitions_are_cut_without_being_asked(spark: Any, monkeypatch: py
     assert is_cut(head + FRAMED["spells"] + SELECT + "0 AS z")
     assert found[0][0].key == (5,)
     assert len(found[0][2].begins) == spark.sparkContext.defaultParallelism + 1
-    assert not is_cut(head.replace("r.k", "r.o % 3") + FRAMED["spells"] + SELECT + "0 AS z")  # no key has most of the rows
+    assert not is_cut(
+        head.replace("r.k", "r.o % 3") + FRAMED["spells"] + SELECT + "0 AS z"
+    )  # no key has most of the rows
     assert not is_cut(head + FRAMED["never"] + SELECT + "0 AS z")  # windows without end would need all rows
     assert not is_cut(head + FRAMED["spells"] + SELECT + "0 AS z", frame.distinct())  # dear to compute again
     assert not is_cut(head + FRAMED["spells"] + SELECT + "0 AS z", frame.limit(100))

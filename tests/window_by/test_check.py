@@ -84,9 +84,17 @@ def test_accepted(text: str) -> None:
     ("rest", "message", "hint"),
     [
         ("START s WHEN s.val > 3 END SELECT w", 'expected START AS before a variable, found "s"', None),
-        ("START AS s END WHERE s.val > 3 SELECT w", 'expected SELECT, found "WHERE"', "HAVING after it filters windows"),
+        (
+            "START AS s END WHERE s.val > 3 SELECT w",
+            'expected SELECT, found "WHERE"',
+            "HAVING after it filters windows",
+        ),
         ("START AS s END AS e WHEN e.val > 3", "expected SELECT, found the end of the text", None),
-        ("START AS s END SELECT ARRAY_AVG(w.val) AS a", 'an array has no field "val": the path is always MISSING', "[*].val"),
+        (
+            "START AS s END SELECT ARRAY_AVG(w.val) AS a",
+            'an array has no field "val": the path is always MISSING',
+            "[*].val",
+        ),
     ],
 )
 def test_what_it_says(rest: str, message: str, hint: str | None) -> None:
@@ -109,7 +117,11 @@ SELECTED = HEAD + "START AS s END SELECT "
         (SELECTED + ":p AS x", "a parameter is not supported in a query with WINDOW BY", "its value"),
         (SELECTED + "EXTRACT(YEAR FROM s.date) AS x", "EXTRACT is not supported in a query with WINDOW BY", "YEAR(d)"),
         (SELECTED + "DATEDIFF(s.date, s.date) AS x", "function DATEDIFF is not known", "a - b"),
-        (SELECTED + "9223372036854775808 AS x", "9223372036854775808 is not supported: whole numbers have 64 bits", "9.2"),
+        (
+            SELECTED + "9223372036854775808 AS x",
+            "9223372036854775808 is not supported: whole numbers have 64 bits",
+            "9.2",
+        ),
         (SELECTED + "s.val LIMIT -1", "LIMIT and OFFSET need a whole number that is not negative", None),
         (
             "FROM ghcn AS g GROUP BY g.station AS k SELECT k, COUNT(DISTINCT g.val) AS n",
@@ -126,7 +138,11 @@ SELECTED = HEAD + "START AS s END SELECT "
             "the blocks of UNION ALL give results of different types",
             'column "x" is a number in one and a date in another',
         ),
-        (SELECTED.replace("SELECT ", "ORDER BY s.val SELECT s.val"), 'expected SELECT, found "ORDER BY"', "after SELECT"),
+        (
+            SELECTED.replace("SELECT ", "ORDER BY s.val SELECT s.val"),
+            'expected SELECT, found "ORDER BY"',
+            "after SELECT",
+        ),
     ],
 )
 def test_what_it_says_of_other_dialects(text: str, message: str, hint: str | None) -> None:
@@ -138,7 +154,9 @@ def test_what_it_says_of_other_dialects(text: str, message: str, hint: str | Non
 def test_the_least_whole_number_and_quotes_in_strings() -> None:
     text = SELECTED + '-9223372036854775808 AS a, \'it\'\'s\' AS b, "say ""so""" AS c, "it\'s" AS d'
     assert check_window_query(text, {"ghcn": GHCN}) == ()
-    (row,) = compile_query(parse_window_query('FROM [1] AS z SELECT \'it\'\'s\' AS b, "say ""so""" AS c, "it\'s" AS d'))({})
+    (row,) = compile_query(
+        parse_window_query('FROM [1] AS z SELECT \'it\'\'s\' AS b, "say ""so""" AS c, "it\'s" AS d')
+    )({})
     assert row == {"b": "it's", "c": 'say "so"', "d": "it's"}
 
 

@@ -43,8 +43,13 @@ COLD = windows().start_when("val < 25").end_when("next.val >= 25 or next is miss
             "`station`, ARRAY_COUNT(w) AS `count(*)`, round(ARRAY_MAX((FROM w AS r SELECT VALUE r.val * 2)), 1) - ARRAY_MIN(w[*].day) AS x",
         ),
         (
-            windows().label_when().start_unbounded().end_when("day = label.day").query("collect_list(`odd name`) AS xs"),
-            HEAD + "SLIDING LABEL AS label_item WHEN TRUE START UNBOUNDED END AS end_item WHEN end_item.day = label_item.day "
+            windows()
+            .label_when()
+            .start_unbounded()
+            .end_when("day = label.day")
+            .query("collect_list(`odd name`) AS xs"),
+            HEAD
+            + "SLIDING LABEL AS label_item WHEN TRUE START UNBOUNDED END AS end_item WHEN end_item.day = label_item.day "
             "SELECT label_item.station AS `station`, ARRAY_AGG(w[*].`odd name`) AS xs",
         ),
         (
@@ -69,7 +74,11 @@ def test_the_query(query: str, text: str) -> None:
         (lambda: COLD.query("avg(vla)"), "B9123", "`val`"),
         (lambda: windows().start_when("vall < 2").end_when("true").query("count(*)"), "B9123", "`val`"),
         (lambda: windows().query("count(*)"), "B9122", ".end_when("),
-        (lambda: belvedere.window_by(SimpleNamespace(columns=[])).end_when("true").query("count(*)"), "B9122", ".order_by("),
+        (
+            lambda: belvedere.window_by(SimpleNamespace(columns=[])).end_when("true").query("count(*)"),
+            "B9122",
+            ".order_by(",
+        ),
         (lambda: windows().order_by("day", ascending=[True, False]), "B9122", "one for each"),
         (lambda: COLD.query("avg(val"), "B1601", ""),
         (lambda: COLD.query("(SELECT VALUE 1 FROM w AS t)"), "B9122", "belvedere.sql"),
@@ -91,7 +100,12 @@ def test_text_and_columns_give_the_windows_of_the_query(spark: Any) -> None:
     frame = spark.createDataFrame(ROWS, SCHEMA)
     by_text = windows(frame).start_when("val < 25").end_when("next.val >= 25 or next is null or next is missing")
     rows = by_text.agg("start.day AS first", "avg(val) AS mean", "max(val * 2) AS most", "count(*) AS n").collect()
-    assert [tuple(r) for r in rows] == [("a", 1, 10.0, 20, 1), ("a", 3, 12.0, 24, 1), ("b", 1, 4.5, 10, 2), ("b", 2, 4.0, 8, 1)]
+    assert [tuple(r) for r in rows] == [
+        ("a", 1, 10.0, 20, 1),
+        ("a", 3, 12.0, 24, 1),
+        ("b", 1, 4.5, 10, 2),
+        ("b", 2, 4.0, 8, 1),
+    ]
     near = (F.col("next.val") >= 25) | F.col("next").isNull()
     by_columns = windows(frame).start_when(F.col("val") < 25).end_when(near)
     results = (

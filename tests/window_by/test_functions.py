@@ -94,6 +94,8 @@ def test_spark(spark: Any) -> None:
     wrong = [(text, row[f"c{n}"]) for n, (text, expected) in enumerate(VALUES) if not same(row[f"c{n}"], expected)]
     assert wrong == []
     whole = "WINDOW BY w ORDER BY z TYPE TUMBLING START AS s END UNBOUNDED"
-    text = f"FROM [1, 2] AS z LET d = {BIG}, s = 'a' {whole} SELECT ARRAY_SUM(w[*].d) AS total, ARRAY_AVG(w[*].s) AS mean"
+    text = (
+        f"FROM [1, 2] AS z LET d = {BIG}, s = 'a' {whole} SELECT ARRAY_SUM(w[*].d) AS total, ARRAY_AVG(w[*].s) AS mean"
+    )
     (row,) = run_window_query(spark, text, {}).toArrow().to_pylist()
     assert row == {"total": Decimal("24691357802469135780246913579.0"), "mean": None}

@@ -104,7 +104,9 @@ def test_the_generator_is_deterministic_and_the_queries_run(spark: Any) -> None:
 
     generate = load("generate")
     frame = generate.readings(spark, 3, seed=7, days=120).cache()
-    assert sorted(map(tuple, frame.collect())) == sorted(map(tuple, generate.readings(spark, 3, seed=7, days=120).collect()))
+    assert sorted(map(tuple, frame.collect())) == sorted(
+        map(tuple, generate.readings(spark, 3, seed=7, days=120).collect())
+    )
     rows = frame.count()
     assert 3 * 60 < rows < 3 * 118
     plain = [row.asDict() for row in frame.collect()]

@@ -88,8 +88,12 @@ def test_views_are_the_query_over_the_tables(spark: Any, seed: int, names: list[
     epochs = 2 if depth.quick else 3
     for epoch in range(epochs):
         wb.insert("G", [{"g": random.choice("xyz"), "low": random.randint(0, 6)} for _ in range(2)])
-        wb.insert("S", [{"sid": random.randint(1, 5), "g": random.choice(["x", "y", None])} for _ in range(3 - epoch // 2)])
-        made = {(random.randint(1, 5), random.randint(1, 12)): random.choice(some) for _ in range(25 if epoch == 0 else 4)}
+        wb.insert(
+            "S", [{"sid": random.randint(1, 5), "g": random.choice(["x", "y", None])} for _ in range(3 - epoch // 2)]
+        )
+        made = {
+            (random.randint(1, 5), random.randint(1, 12)): random.choice(some) for _ in range(25 if epoch == 0 else 4)
+        }
         wb.insert("R", [{"sid": s, "n": n, "v": v} for (s, n), v in made.items()])
         if epoch:
             wb.delete("R", [{"sid": random.randint(1, 5), "n": random.randint(1, 12)} for _ in range(2)])

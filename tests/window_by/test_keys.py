@@ -64,7 +64,9 @@ def test_by_which_rule_they_are_kept() -> None:
     stages = {s.output: s for s in maintain(catalog).stages}
     reached = {n for n in TEXTS if stages[n].rule == "windows"}
     assert reached == {"Years", "Pairs", "Lower"}
-    assert stages["Half"].reason.startswith("all windows of the changed f, g.xs[0] (END of a later start may come before")
+    assert stages["Half"].reason.startswith(
+        "all windows of the changed f, g.xs[0] (END of a later start may come before"
+    )
     assert stages["Ends"].reason.startswith("all windows of the changed g.o % 3 (START UNBOUNDED")
     plain = {s.output: s for s in maintain(catalog, without("windows")).stages}
     assert {plain[n].rule for n in TEXTS} == {"keyed"}
@@ -90,7 +92,10 @@ def followed(spark: Any, seed: int, text: str, views: list[str], epochs: int) ->
     random = Random(seed)
     wb = Workbench(text, spark=spark)
     queries = {
-        n: line.split(" := ", 1)[1].rstrip(";") for line in text.split("\n") for n in views if line.startswith(f"{n} := ")
+        n: line.split(" := ", 1)[1].rstrip(";")
+        for line in text.split("\n")
+        for n in views
+        if line.startswith(f"{n} := ")
     }
     for epoch in range(epochs):
         wb.insert("T", [row(random, n) for n in random.sample(range(90), 60 if epoch == 0 else 4)])
@@ -102,7 +107,9 @@ def followed(spark: Any, seed: int, text: str, views: list[str], epochs: int) ->
             found = Counter(map(str, wb.rows(name)))
             assert found == Counter(map(str, batch)), (name, epoch)
             if epoch == epochs - 1:
-                assert found == Counter(map(str, belvedere.sql(spark, queries[name], T=rows).toArrow().to_pylist())), name
+                assert found == Counter(map(str, belvedere.sql(spark, queries[name], T=rows).toArrow().to_pylist())), (
+                    name
+                )
         if epoch == 1:
             wb.restart()
     wb.close()

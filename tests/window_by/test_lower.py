@@ -63,7 +63,11 @@ def test_columns_and_key() -> None:
             ("y",),
             None,
         ),
-        ("FROM Ghcn AS g WINDOW BY w PARTITION BY g.station, g.val / 2 " + FRAME + SELECT, ("station", "g.val / 2"), None),
+        (
+            "FROM Ghcn AS g WINDOW BY w PARTITION BY g.station, g.val / 2 " + FRAME + SELECT,
+            ("station", "g.val / 2"),
+            None,
+        ),
         (
             "FROM Ghcn AS g WINDOW BY w PARTITION BY YEAR(g.date) ORDER BY g.date TYPE SLIDING START UNBOUNDED END UNBOUNDED "
             "SELECT LEN(w) AS n",
@@ -71,9 +75,21 @@ def test_columns_and_key() -> None:
             (pa.int64(),),
         ),
         ("FROM Ghcn AS g WINDOW BY w " + FRAME + SELECT, (), None),
-        ("FROM Ghcn WINDOW BY w PARTITION BY Ghcn.station " + FRAME.replace("g.", "Ghcn.") + SELECT, ("station",), None),
-        (HEAD + "ORDER BY g.date TYPE SLIDING START UNBOUNDED END UNBOUNDED SELECT LEN(w) AS n", ("station",), (pa.string(),)),
-        ("FROM Ghcn AS g WINDOW BY w ORDER BY g.date TYPE SLIDING START UNBOUNDED END UNBOUNDED SELECT LEN(w) AS n", (), ()),
+        (
+            "FROM Ghcn WINDOW BY w PARTITION BY Ghcn.station " + FRAME.replace("g.", "Ghcn.") + SELECT,
+            ("station",),
+            None,
+        ),
+        (
+            HEAD + "ORDER BY g.date TYPE SLIDING START UNBOUNDED END UNBOUNDED SELECT LEN(w) AS n",
+            ("station",),
+            (pa.string(),),
+        ),
+        (
+            "FROM Ghcn AS g WINDOW BY w ORDER BY g.date TYPE SLIDING START UNBOUNDED END UNBOUNDED SELECT LEN(w) AS n",
+            (),
+            (),
+        ),
         ("FROM (" + HEAD + FRAME + SELECT + ") AS q WHERE q.a > 3 SELECT q.st", ("station",), None),
         (HEAD + FRAME + SELECT + " LIMIT 3", ("station",), None),
         (HEAD + FRAME + "SELECT DISTINCT s.station AS st", ("station",), (pa.string(),)),
@@ -128,7 +144,10 @@ CREATE TABLE Orders (id INT PRIMARY KEY, items ARRAY<STRUCT<sku: STRING, n: INT>
         ("V := " + HEAD + FRAME + 'SELECT {"d": e.date - s.date} AS d;', "B3620"),
         ("V := " + HEAD + FRAME + "SELECT MISSING AS d;", "B3044"),
         (
-            "V := " + HEAD + FRAME.replace("e.val > s.val", "UPPER(e.station || s.station) = 'AB'") + "SELECT s.val AS v;",
+            "V := "
+            + HEAD
+            + FRAME.replace("e.val > s.val", "UPPER(e.station || s.station) = 'AB'")
+            + "SELECT s.val AS v;",
             "B3624",
         ),
         ("Ghcn.v := " + HEAD + FRAME + SELECT + ";", "B5020"),
@@ -143,8 +162,12 @@ def test_refused_in_a_script(statement: str, code: str) -> None:
 
 
 def test_a_table_that_was_refused_is_not_reported_again() -> None:
-    script = "CREATE TABLE T (a NOTYPE);\nV := FROM T AS t WINDOW BY w ORDER BY t.a TYPE TUMBLING START SELECT LEN(w) AS n;"
-    assert {d.span.start for d in compile_script(script).diagnostics if d.span is not None} < set(range(script.index("V")))
+    script = (
+        "CREATE TABLE T (a NOTYPE);\nV := FROM T AS t WINDOW BY w ORDER BY t.a TYPE TUMBLING START SELECT LEN(w) AS n;"
+    )
+    assert {d.span.start for d in compile_script(script).diagnostics if d.span is not None} < set(
+        range(script.index("V"))
+    )
 
 
 def test_nested_tables_and_subscriptions() -> None:
@@ -177,9 +200,7 @@ def test_explain_names_class_and_cost() -> None:
     catalog = compile_script(SCRIPT + "V := " + HEAD + FRAME + SELECT + ";").catalog
     (view,) = [e for e in explain(catalog, maintain(catalog)) if e.name == "V"]
     reason = view.stages[-1].reason
-    found = (
-        "all windows of the changed station (END of a later start may come before that of an earlier one, at any distance); "
-    )
+    found = "all windows of the changed station (END of a later start may come before that of an earlier one, at any distance); "
     assert reason.startswith(found + "windows: sliding")
     assert "END: class c1: descent in a tree of extremes, O(n log n)" in reason
 
@@ -193,7 +214,11 @@ FAR = "!windows may reach from any row before their labels to any row after them
     ("order", "windows", "part"),
     [
         ("", "SLIDING START AS s WHEN s.val < 3 END NEXT AS n WHEN n.val > 3", "from the last end before it"),
-        ("", "SLIDING START AS s AT sp PREV AS p WHEN p.val > 3 END AT ep WHEN ep - sp >= 19", "from the last end before it"),
+        (
+            "",
+            "SLIDING START AS s AT sp PREV AS p WHEN p.val > 3 END AT ep WHEN ep - sp >= 19",
+            "from the last end before it",
+        ),
         ("", "SLIDING START AS s END NEXT AS n WHEN n.day - s.day > duration('P7D')", "from the last end before it"),
         ("", "SLIDING START AS s END AS e WHEN e.val > s.val OR e.val IS NULL", "from the last end before it"),
         ("", "TUMBLING START AS s END AS e WHEN e.val * s.val > 19", "from the last stored start before it"),
@@ -209,7 +234,11 @@ FAR = "!windows may reach from any row before their labels to any row after them
         ("", "SLIDING START AS s AT sp END AT ep WHEN ep = 19", "!positions count from the partition's first row"),
         ("", "TUMBLING START AS s AT sp WHEN sp % 5 = 0", "!positions count from the partition's first row"),
         ("", "SLIDING START AS s END UNBOUNDED", "!END UNBOUNDED: all windows have the partition's last row"),
-        ("", "SLIDING START UNBOUNDED END NEXT AS s WHEN s.val < 3", "!START UNBOUNDED: the window has the partition's rows"),
+        (
+            "",
+            "SLIDING START UNBOUNDED END NEXT AS s WHEN s.val < 3",
+            "!START UNBOUNDED: the window has the partition's rows",
+        ),
         ("", "TUMBLING START AS s PREV AS p WHEN p.val < 3", "from the last stored start before it"),
         ("", "SLIDING LABEL AS s AT lp START AT sp WHEN lp - sp = 1 END AT ep WHEN ep - lp = 1", LABELS),
         (
@@ -232,7 +261,11 @@ FAR = "!windows may reach from any row before their labels to any row after them
             "!TUMBLING windows with LABEL",
         ),
         (" DESC", "SLIDING START AS s END AS e WHEN e.val > 3", "from the last end before it"),
-        (" DESC", "SLIDING START AS s END NEXT AS n WHEN s.day - n.day > duration('P7D')", "from the last end before it"),
+        (
+            " DESC",
+            "SLIDING START AS s END NEXT AS n WHEN s.day - n.day > duration('P7D')",
+            "from the last end before it",
+        ),
         (" DESC", "SLIDING START AS s END NEXT AS n WHEN n.day - s.day > duration('P7D')", ANY),
         (" NULLS LAST", "SLIDING START AS s END AS e WHEN e.val > 3", "from the last end before it"),
     ],
@@ -256,7 +289,9 @@ def test_explain_has_words_for_what_sql_has_not(key: str) -> None:
     assert "partitioned by" in search_of(window)
 
 
-STREAM = "CREATE STREAM _Raw (k STRING, ts TIMESTAMP NOT NULL, val INT, WATERMARK FOR ts AS ts - INTERVAL 10 SECONDS){};\n"
+STREAM = (
+    "CREATE STREAM _Raw (k STRING, ts TIMESTAMP NOT NULL, val INT, WATERMARK FOR ts AS ts - INTERVAL 10 SECONDS){};\n"
+)
 TIMED = "V := FROM _Raw AS g WINDOW BY w PARTITION BY g.k ORDER BY g.ts{} TYPE {} SELECT s.ts AS ts;"
 
 
@@ -287,7 +322,10 @@ def test_rows_leave_once_their_windows_are_final(order: str, windows: str, leave
     said = "rows leave once all their windows end below the watermark of ts, which follows _Raw.ts"
     assert any(s.bound == said for s in view.state) is leave
     looks_back = leave and ("PREV" in windows or "LABEL" in windows)
-    assert any(s.bound == "a row for each k: the start of its windows that are not final" for s in view.state) is looks_back
+    assert (
+        any(s.bound == "a row for each k: the start of its windows that are not final" for s in view.state)
+        is looks_back
+    )
     late = compile_script(STREAM.format(" LATE KEEP") + TIMED.format(order, windows)).catalog
     public = compile_script((STREAM.format("") + TIMED.format(order, windows)).replace("_Raw", "Raw")).catalog
     plans = (maintain(late), maintain(public), maintain(catalog, without("open windows")))

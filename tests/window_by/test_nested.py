@@ -70,7 +70,10 @@ def test_by_which_rule_they_are_kept() -> None:
             {"windows", "first", "whole"},
         ),
         ("WITH v AS 3 FROM T AS x {} TUMBLING START AS s END SELECT s.o + v AS o", {"windows"}),
-        ("FROM T AS x {} TUMBLING START AS s END SELECT s.o AS o UNION ALL FROM T AS x SELECT x.o", {"windows", "linear"}),
+        (
+            "FROM T AS x {} TUMBLING START AS s END SELECT s.o AS o UNION ALL FROM T AS x SELECT x.o",
+            {"windows", "linear"},
+        ),
     ],
 )
 def test_what_is_around_windows_has_rules_of_its_own(text: str, rules: set[str]) -> None:
@@ -106,7 +109,9 @@ def test_rows_leave_between_blocks_too() -> None:
 @pytest.mark.parametrize("seed", [0, *at_night([1, 2])])
 @pytest.mark.usefixtures("executor")
 def test_rows_of_final_windows_between_blocks_leave(seed: int) -> None:
-    streamed(seed, 3, ["Cold", "Sessions"] if not seed else ["Cold", "Three", "Blocks", "Sessions", "Week"], INNER, OUTER)
+    streamed(
+        seed, 3, ["Cold", "Sessions"] if not seed else ["Cold", "Three", "Blocks", "Sessions", "Week"], INNER, OUTER
+    )
 
 
 WITHIN = """

@@ -42,7 +42,11 @@ def members(column: tuple[Any, Any, Any, Any]) -> list[list[float]]:
 
 
 def same(left: float, right: float) -> bool:
-    return (math.isnan(left) and math.isnan(right)) or left == right or math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-300)
+    return (
+        (math.isnan(left) and math.isnan(right))
+        or left == right
+        or math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-300)
+    )
 
 
 @given(columns(REALS))
@@ -141,7 +145,9 @@ def test_searches(operator: str, values: list[int], queries: list[tuple[int, int
 def test_bounds_of_rising_values(values: list[int], requested: int, begin: int) -> None:
     ordered, start = np.array(sorted(values), np.int64), min(begin, len(values) - 1)
     for beyond in (False, True):
-        found = search.lower_bound(ordered, np.array([start]), np.array([len(values) - 1]), np.array([requested]), beyond)
+        found = search.lower_bound(
+            ordered, np.array([start]), np.array([len(values) - 1]), np.array([requested]), beyond
+        )
         hits = (i for i in range(start, len(values)) if (ordered[i] > requested if beyond else ordered[i] >= requested))
         assert int(found[0]) == next(hits, len(values))
 

@@ -34,7 +34,9 @@ class Rows:
         self.kept = rows
 
     def place(self, _: int, start: int, count: int, after: bool) -> int | None:
-        found = sorted(r["o"] for r in self.kept if r["o"] is not None and (r["o"] > start if after else r["o"] < start))
+        found = sorted(
+            r["o"] for r in self.kept if r["o"] is not None and (r["o"] > start if after else r["o"] < start)
+        )
         return None if len(found) < count else found[count - 1] if after else found[-count]
 
     def rows(self, _: int, begin: int | None, end: int | None) -> pa.Table:
@@ -63,7 +65,9 @@ class Kept(REACH._Stored):  # type: ignore[misc, name-defined]
         for table in tables:
             found = found_windows(self.window, {"rows": table.select(list(TYPES))})
             (key,) = self.window.schema.key or ()
-            results.append(STRETCH.windows_of(found.append_column(KEY, found[key].cast(pa.string())), self.reach.ranges))
+            results.append(
+                STRETCH.windows_of(found.append_column(KEY, found[key].cast(pa.string())), self.reach.ranges)
+            )
         return results
 
     def stored(self, keys: pa.Array) -> pa.Array:
@@ -89,7 +93,9 @@ def follow(text: str, window: PredicateWindow, epochs: list[dict[int, Row | None
             else:
                 rows[number] = row
         requested = answer(text, list(rows.values()))
-        delta = pa.Table.from_pylist([{**v, "by": 0} for v in versions], pa.schema([*TYPES.items(), ("by", pa.int64())]))
+        delta = pa.Table.from_pylist(
+            [{**v, "by": 0} for v in versions], pa.schema([*TYPES.items(), ("by", pa.int64())])
+        )
         stretches = REACH.first_stretches(delta, "by", "o", ranges) if versions else None
         if stretches is None:
             stored = requested
@@ -124,7 +130,10 @@ def changes(draw: st.DrawFn, nullable: bool) -> tuple[dict[int, Row], list[dict[
         about = draw(st.integers(0, size + 2))
         touched = draw(st.lists(st.integers(about, about + 2), min_size=1, max_size=3, unique=True))
         epochs.append(
-            {n: None if draw(st.integers(0, 2)) == 0 else row(n, n * apart // 2 + draw(st.integers(-1, 1))) for n in touched}
+            {
+                n: None if draw(st.integers(0, 2)) == 0 else row(n, n * apart // 2 + draw(st.integers(-1, 1)))
+                for n in touched
+            }
         )
     return rows, epochs
 
@@ -132,7 +141,8 @@ def changes(draw: st.DrawFn, nullable: bool) -> tuple[dict[int, Row], list[dict[
 def lowered(text: str, nullable: bool) -> PredicateWindow:
     """The operator over rows with a key."""
     scan = Scan(
-        "rows", Schema(tuple(Column(n, t, nullable=n != "id" and (nullable or n != "o")) for n, t in TYPES.items()), ("id",))
+        "rows",
+        Schema(tuple(Column(n, t, nullable=n != "id" and (nullable or n != "o")) for n, t in TYPES.items()), ("id",)),
     )
     return window_of(lower_window_query(text, {"rows": scan})[0])
 
@@ -170,13 +180,18 @@ def unlabelled(draw: st.DrawFn) -> Framing:
     if choice:
         end = one if choice == 2 else ("or", end, one)
     none = tumbling and draw(st.integers(0, 5)) == 0
-    return Framing(tumbling, None, draw(conditions("start", ())), None if none else end, not none and draw(st.booleans()))
+    return Framing(
+        tumbling, None, draw(conditions("start", ())), None if none else end, not none and draw(st.booleans())
+    )
 
 
 @pytest.mark.deep
 @given(st.data(), unlabelled() | labelled(), st.booleans(), st.booleans())
 @settings(
-    max_examples=examples(500), deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck)
+    max_examples=examples(500),
+    deadline=None,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
 )
 def test_what_a_change_reaches_is_enough(data: st.DataObject, framing: Framing, nullable: bool, falls: bool) -> None:
     text = sequence_text(framing).replace("ORDER BY r.o,", "ORDER BY r.o DESC," if falls else "ORDER BY r.o,")
@@ -232,7 +247,12 @@ def test_each_change_of_one_row(name: str) -> None:
     kept = 0
     for number, row in turn(rows.items(), list(CLOSE).index(name), 9):
         new = {**row, "id": 100}
-        for change in ({number: None}, {number: {**row, "v": 5 - row["v"]}}, {100: {**new, "v": 0}}, {100: {**new, "v": 5}}):
+        for change in (
+            {number: None},
+            {number: {**row, "v": 5 - row["v"]}},
+            {100: {**new, "v": 0}},
+            {100: {**new, "v": 5}},
+        ):
             kept += follow(text, window, [change], dict(rows))  # type: ignore[list-item]
     assert kept > 0
 

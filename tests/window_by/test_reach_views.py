@@ -13,9 +13,7 @@ from belvedere.pipeline.choose import maintain, without
 from belvedere.workbench.workbench import Workbench
 
 Row = dict[str, Any]
-TABLE = (
-    "CREATE TABLE Ghcn (id BIGINT PRIMARY KEY, station STRING, day DATE NOT NULL, at TIMESTAMP NOT NULL, o BIGINT, val INT);\n"
-)
+TABLE = "CREATE TABLE Ghcn (id BIGINT PRIMARY KEY, station STRING, day DATE NOT NULL, at TIMESTAMP NOT NULL, o BIGINT, val INT);\n"
 HEAD = "FROM Ghcn AS g WHERE g.val <> 7 WINDOW BY w "
 TAIL = " SELECT s.station, s.o AS first, ARRAY_SUM(w[*].val) AS total, LEN(w) AS n;\n"
 SLIDING = {

@@ -61,14 +61,21 @@ def framed(draw: st.DrawFn) -> Framing:
     if kind == 1:
         return Framing(True, None, draw(conditions("start", ())), None)
     return Framing(
-        draw(st.booleans()), None, draw(conditions("start", ())), draw(conditions("end", ("start",))), draw(st.booleans())
+        draw(st.booleans()),
+        None,
+        draw(conditions("start", ())),
+        draw(conditions("end", ("start",))),
+        draw(st.booleans()),
     )
 
 
 @pytest.mark.deep
 @given(framed(), arrivals())
 @settings(
-    max_examples=examples(300), deadline=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck)
+    max_examples=examples(300),
+    deadline=None,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
 )
 def test_kept_rows_are_enough(framing: Framing, epochs: list[tuple[list[dict[str, Any]], int]]) -> None:
     text = sequence_text(framing)
@@ -109,7 +116,9 @@ def test_kept_rows_are_enough(framing: Framing, epochs: list[tuple[list[dict[str
     )
 
 
-def final(rows: list[dict[str, Any]], reach: list[dict[str, Any]], block: PredicateWindow, bound: int, since: int) -> Any:
+def final(
+    rows: list[dict[str, Any]], reach: list[dict[str, Any]], block: PredicateWindow, bound: int, since: int
+) -> Any:
     """What stays of one partition."""
     assert block.resume is not None
     spans = sorted(
@@ -121,7 +130,9 @@ def final(rows: list[dict[str, Any]], reach: list[dict[str, Any]], block: Predic
     )
     below = max((r["o"] for r in rows if r["o"] < bound), default=None)
     pinned = (
-        block.resume.form is WindowForm.LABELLED and block.ranges is not None and block.ranges.end is WindowEnd.BEFORE_LABEL
+        block.resume.form is WindowForm.LABELLED
+        and block.ranges is not None
+        and block.ranges.end is WindowEnd.BEFORE_LABEL
     )
     found = SPARK.first_retained(below, spans, block.resume, bound, since, pinned)
     if Neighbour.PREVIOUS in block.resume.neighbours and block.resume.form is not WindowForm.LABELLED:

@@ -36,7 +36,9 @@ QUERIES = {
     "WHERE t.v > 3 ORDER BY t.v DESC LIMIT 2) AS top",
     "having": HEAD
     + "START AS s END AT e WHEN e = 3 LET n = LEN(w) HAVING n > 1 AND ROUND(ARRAY_AVG(w[*].x), 1) >= 0 SELECT s.k AS k, n",
-    "outer": "FROM (" + HEAD + "START AS s END AS e AT ep WHEN e.v > 8 SELECT s.k AS k, ep, ARRAY_MAX(w[*].v) AS m) AS q "
+    "outer": "FROM ("
+    + HEAD
+    + "START AS s END AS e AT ep WHEN e.v > 8 SELECT s.k AS k, ep, ARRAY_MAX(w[*].v) AS m) AS q "
     "WHERE q.ep IS MISSING SELECT q.k, q.m",
     "limit": HEAD + "START AS s END UNBOUNDED SELECT s.k, s.o, ARRAY_COUNT(w[*].v) AS c LIMIT 4",
     "order": HEAD + "START AS s END UNBOUNDED SELECT VALUE s.o * 10 ORDER BY LEN(w) DESC, s.k, s.o LIMIT 5",
@@ -112,7 +114,9 @@ def test_as_the_interpreter_over_everything(spark: Any, frames: dict[str, Any], 
 
 
 TUMBLING = HEAD.replace("SLIDING", "TUMBLING")
-AGGREGATES = "ARRAY_AVG(w[*].v) AS a, ARRAY_COUNT(w[*].v) AS b, ARRAY_MIN(w[*].v) AS c, ARRAY_MAX(w[*].o) AS d, LEN(w) AS n"
+AGGREGATES = (
+    "ARRAY_AVG(w[*].v) AS a, ARRAY_COUNT(w[*].v) AS b, ARRAY_MIN(w[*].v) AS c, ARRAY_MAX(w[*].o) AS d, LEN(w) AS n"
+)
 FRAMES = {
     "grows": HEAD + "LABEL AS l AT lp NEXT AS x WHEN l.v > 2 START UNBOUNDED END AT ep WHEN ep = lp SELECT l.k, l.o, x.v, lp, ep, ",
     "all": HEAD.replace("PARTITION BY r.k ", "").replace("r.o", "r.o, r.k") + "LABEL AS l AT lp START UNBOUNDED END AT ep WHEN ep = lp "
@@ -136,7 +140,9 @@ def test_windows_that_frames_say_too_are_what_the_rules_say(spark: Any, frames: 
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_windows_that_frames_say_too_in_any_order_and_with_limits(spark: Any, frames: dict[str, Any], name: str) -> None:
+def test_windows_that_frames_say_too_in_any_order_and_with_limits(
+    spark: Any, frames: dict[str, Any], name: str
+) -> None:
     from belvedere.spark.window_by.windows import Spread
     from belvedere.spark.window_by.windows_query import run_window_query
 

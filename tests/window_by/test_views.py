@@ -88,7 +88,9 @@ def check(framed: list[Framing], seed: int, epochs: int) -> None:
 
 
 @given(st.lists(framings(), min_size=5, max_size=5), st.integers(0, 1_000_000))
-@settings(max_examples=1, deadline=None, derandomize=True, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=1, deadline=None, derandomize=True, phases=(Phase.generate,), suppress_health_check=list(HealthCheck)
+)
 @pytest.mark.usefixtures("executor")
 def test_views_follow_the_rules(framed: list[Framing], seed: int) -> None:
     check(framed, seed, 3)
@@ -127,7 +129,9 @@ def test_the_paper_query_as_a_view_with_views_on_it() -> None:
     bench = Workbench(SCRIPT.replace("END AS e UNBOUNDED", "END UNBOUNDED"))
     try:
         bench.insert("Places", [{"id": "a", "name": "here"}, {"id": "b", "name": "here"}])
-        bench.insert("Ghcn", [row("a", 1, 10), row("a", 2, 20), row("a", 3, 30), row("b", 1, 5), row("b", 2, 4, "TMAX")])
+        bench.insert(
+            "Ghcn", [row("a", 1, 10), row("a", 2, 20), row("a", 3, 30), row("b", 1, 5), row("b", 2, 4, "TMAX")]
+        )
         bench.step()
         assert sorted((r["station"], r["first"].day, r["vals"]) for r in bench.rows("Cold")) == [
             ("a", 1, [10, 20]),
@@ -149,9 +153,7 @@ def test_the_paper_query_as_a_view_with_views_on_it() -> None:
         bench.close()
 
 
-STREAM = (
-    "CREATE STREAM _Raw (k STRING, ts TIMESTAMP NOT NULL, val INT, WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS) LATE DROP;\n"
-)
+STREAM = "CREATE STREAM _Raw (k STRING, ts TIMESTAMP NOT NULL, val INT, WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS) LATE DROP;\n"
 OPEN = {
     "Cold": "SLIDING START AS s WHEN s.val < 3 ONLY END NEXT AS n WHEN n.val >= 3",
     "Three": "SLIDING START AS s AT sp END AT ep WHEN ep - sp = 2",
@@ -184,7 +186,8 @@ def streamed(
     found: list[dict[str, int]] = []
     select = " SELECT s.k, s.ts AS first, LEN(w) AS n, w[*].val AS vals"
     windows = {
-        n: f"FROM {source} AS g {where} WINDOW BY w PARTITION BY g.k ORDER BY g.ts, g.val TYPE {OPEN[n]}{select}" for n in views
+        n: f"FROM {source} AS g {where} WINDOW BY w PARTITION BY g.k ORDER BY g.ts, g.val TYPE {OPEN[n]}{select}"
+        for n in views
     }
     framed = {n: f"{outer.format(t)};\n" for n, t in windows.items()}
     random, now, total = Random(seed), 0, 0
@@ -235,7 +238,9 @@ def test_rows_that_later_windows_look_back_at_stay() -> None:
     ("views", "epochs"), [(["Blocks", "Lately"], 3), pytest.param(list(OPEN)[::2], 4, marks=pytest.mark.nightly)]
 )
 @pytest.mark.usefixtures("executor")
-def test_the_same_rows_leave_where_they_are_many(views: list[str], epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_rows_leave_where_they_are_many(
+    views: list[str], epochs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without memory all rows go through files, and Spark sorts their windows."""
     few = streamed(2, epochs, views)
     used: list[int] = []

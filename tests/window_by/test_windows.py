@@ -52,7 +52,9 @@ def test_the_kernels_follow_the_rules(rows: list[dict[str, Any]], framing: Frami
 
 def test_products_beyond_64_bits_are_exact() -> None:
     values = [2**40, -(2**45), 2**52 + 1, 3, None, 2**52 + 1]
-    rows = [{"id": n, "k": 0, "o": n, "v": v, "x": None if v is None else float(v), "s": None} for n, v in enumerate(values)]
+    rows = [
+        {"id": n, "k": 0, "o": n, "v": v, "x": None if v is None else float(v), "s": None} for n, v in enumerate(values)
+    ]
     text = (
         "FROM rows AS r WINDOW BY w PARTITION BY r.k ORDER BY r.o TYPE SLIDING START AS s AT p END AS e AT q "
         "WHEN e.v * s.v > 9007199254740992 * 1024 AND q - p <> 1 OR e.x * s.x < 0 SELECT s.id AS a, e.id AS b, LEN(w) AS n"

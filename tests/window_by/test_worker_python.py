@@ -21,7 +21,9 @@ PYTHONS = {
 
 
 @pytest.mark.spark
-def test_workers_that_cannot_run_the_kernels_are_told(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_cannot_run_the_kernels_are_told(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     numbers = spark.range(3).withColumnRenamed("id", "n")
     for name, (does, expected) in PYTHONS.items():
         python = tmp_path / name

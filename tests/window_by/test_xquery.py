@@ -66,7 +66,8 @@ def condition(tree: Tree) -> str:
 
 def query(rows: list[dict[str, Any]], framing: Framing) -> str:
     items = ", ".join(
-        "<r " + " ".join(f'{n}="{float(x) if n == "x" else x}"' for n, x in r.items() if x is not None) + "/>" for r in rows
+        "<r " + " ".join(f'{n}="{float(x) if n == "x" else x}"' for n, x in r.items() if x is not None) + "/>"
+        for r in rows
     )
     kind = "tumbling" if framing.tumbling else "sliding"
     clause = f"start $s at $sat previous $sp next $sn when {condition(framing.start)} "  # type: ignore[arg-type]

@@ -116,7 +116,9 @@ def new_identity() -> str:
 class Broker:
     """A broker over a folder: it can be ended in any way, and started again on its port."""
 
-    def __init__(self, folder: Path, port: int | None = None, more: str = "", cluster: str | None = None, leads: bool = True):
+    def __init__(
+        self, folder: Path, port: int | None = None, more: str = "", cluster: str | None = None, leads: bool = True
+    ):
         """`more` settings may name `{folder}`, `{port}` and `{controller}`; `cluster`: an identity; `leads`: is the controller too."""
         self.folder, self.settings = folder, folder / "server.properties"
         self.port = port or self._port_before() or free_port()

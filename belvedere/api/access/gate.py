@@ -126,7 +126,11 @@ class Gate:
                 check_right(caller, needed)
         except RequestError as error:
             return None if is_open else error
-        return None if caller is None or given is None or needed is RouteNeed.WATCHED else self._counted(self._tokens, given)
+        return (
+            None
+            if caller is None or given is None or needed is RouteNeed.WATCHED
+            else self._counted(self._tokens, given)
+        )
 
     def _wrong_host(self, scope: Scope, headers: Headers) -> RequestError | None:
         """Why the server that the request names is not this one."""
@@ -152,7 +156,11 @@ class Gate:
             caller: Caller | None = scope[CLAIMS] if token is None else self._caller(token)
         except RequestError:
             return None
-        return None if caller is not None and token is not None and self._counted(self._tokens, token) is not None else caller
+        return (
+            None
+            if caller is not None and token is not None and self._counted(self._tokens, token) is not None
+            else caller
+        )
 
     def count_operation(self, scope: Scope) -> None:
         """Raise where an operation of a WebSocket comes too soon after others, or when the caller's token is over."""

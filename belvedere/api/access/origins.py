@@ -22,7 +22,11 @@ def is_foreign(method: str, headers: Mapping[bytes, bytes], allowed: Collection[
 
 
 def _is_followed_link(method: str, headers: Mapping[bytes, bytes]) -> bool:
-    return method == "GET" and headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"
+    return (
+        method == "GET"
+        and headers.get(b"sec-fetch-mode") == b"navigate"
+        and headers.get(b"sec-fetch-dest") == b"document"
+    )
 
 
 def _place(origin: str) -> str | None:

@@ -99,7 +99,9 @@ class KeySet:
 
     def of(self, kid: Any, algorithm: str) -> Iterator[Any]:
         """The keys of that name; a token that names none may be of any."""
-        return (key for own, name, key in self._keys if name == algorithm and (kid is None or own == kid or own is None))
+        return (
+            key for own, name, key in self._keys if name == algorithm and (kid is None or own == kid or own is None)
+        )
 
 
 def _of_jwk(jwk: Mapping[str, Any], algorithms: Sequence[str]) -> Iterator[tuple[Any, str, Any]]:

@@ -60,7 +60,9 @@ def row_schema(type_: GraphQLObjectType) -> Schema:
 
 def columns_of(type_: GraphQLObjectType) -> list[str]:
     """The columns of a type of rows, those that hold objects too."""
-    return [n for n, f in type_.fields.items() if not f.args and (is_leaf_type(t := get_named_type(f.type)) or is_struct(t))]
+    return [
+        n for n, f in type_.fields.items() if not f.args and (is_leaf_type(t := get_named_type(f.type)) or is_struct(t))
+    ]
 
 
 def is_struct(type_: Any) -> bool:
@@ -96,7 +98,9 @@ def _value(type_: Any, definitions: dict[str, Schema]) -> Schema:
         }  # before its fields: they may have it
         if type_.description:
             made["description"] = type_.description
-        made["properties"] = {n: _described(_value(f.type, definitions), f.description) for n, f in type_.fields.items()}
+        made["properties"] = {
+            n: _described(_value(f.type, definitions), f.description) for n, f in type_.fields.items()
+        }
     return {"$ref": f"#/$defs/{type_.name}"}
 
 

@@ -64,7 +64,9 @@ class ModelContext:
         if self._server is None:
             made: Server[Any] = await self._in_planner(self._made)
             self._server = made
-        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # comes with an extra, and takes long
+        from mcp.server.streamable_http_manager import (
+            StreamableHTTPSessionManager,
+        )  # comes with an extra, and takes long
 
         manager = StreamableHTTPSessionManager(self._server, json_response=True, stateless=True)
         async with manager.run():

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from graphql import GraphQLField, GraphQLInputObjectType, GraphQLObjectType, get_named_type, is_list_type, is_non_null_type
+from graphql import (
+    GraphQLField,
+    GraphQLInputObjectType,
+    GraphQLObjectType,
+    get_named_type,
+    is_list_type,
+    is_non_null_type,
+)
 
 from belvedere.api.agents.json_schemas import Schema, arguments_schema, columns_of, is_struct, row_schema
 from belvedere.api.failures import BAD_REQUEST, RequestError
@@ -95,7 +102,9 @@ def call(api: Api, name: str, given: Mapping[str, Any]) -> ReadCall | Question |
         raise RequestError(BAD_REQUEST, f'there is no tool "{name[:100]}"', known or "list the tools")
     properties = tool.arguments["properties"]
     for unknown in [n for n in given if n not in properties]:
-        raise RequestError(BAD_REQUEST, f"{name} has no argument `{unknown[:100]}`", f"its arguments: {', '.join(properties)}")
+        raise RequestError(
+            BAD_REQUEST, f"{name} has no argument `{unknown[:100]}`", f"its arguments: {', '.join(properties)}"
+        )
     if name == LIST:
         return _listed(api)
     if name == DESCRIBE:
@@ -106,7 +115,9 @@ def call(api: Api, name: str, given: Mapping[str, Any]) -> ReadCall | Question |
         key = given.get("key")
         if not isinstance(key, dict):
             raise RequestError(
-                BAD_REQUEST, "`key` must be an object with the values of one row's key", f"{DESCRIBE} lists the key's columns"
+                BAD_REQUEST,
+                "`key` must be an object with the values of one row's key",
+                f"{DESCRIBE} lists the key's columns",
             )
         return asked_of(_view(api, given), key, given.get("depth"), given.get("rows"))
     if name == WHY_NOT:
@@ -130,7 +141,10 @@ def _describe() -> Tool:
     text = "A view's columns with their types, its key, its filters and orders, and its relationships."
     answer = {"name": {"type": "string"}, "columns": _array({"type": "object"}), "related": _array({"type": "object"})}
     return Tool(
-        DESCRIBE, text, _object({"view": _VIEW}, ("view",)), {"type": "object", "properties": answer, "required": list(answer)}
+        DESCRIBE,
+        text,
+        _object({"view": _VIEW}, ("view",)),
+        {"type": "object", "properties": answer, "required": list(answer)},
     )
 
 
@@ -180,7 +194,10 @@ def _why() -> Tool:
     parts = {n: _array({"type": "object"}) for n in ("reads", "dropped", "late", "inputs")}
     answer = {"view": {"type": "string"}, "sql": {"type": "string"}, "row": {"type": "object"}, **parts, "since": SINCE}
     return Tool(
-        WHY, text, _object(arguments, ("view", "key")), {"type": "object", "properties": answer, "required": list(answer)}
+        WHY,
+        text,
+        _object(arguments, ("view", "key")),
+        {"type": "object", "properties": answer, "required": list(answer)},
     )
 
 
@@ -222,7 +239,8 @@ def _templates(api: Api) -> dict[str, _Found]:
 def _listed(api: Api) -> dict[str, Any]:
     fields = _roots(api)
     views = [
-        {"name": e.name, "description": e.doc or "", "columns": columns_of(_row(fields[e.field]))} for e in _views(api).values()
+        {"name": e.name, "description": e.doc or "", "columns": columns_of(_row(fields[e.field]))}
+        for e in _views(api).values()
     ]
     return {
         "views": views,
@@ -235,7 +253,8 @@ def _described(api: Api, entity: Entity) -> dict[str, Any]:
     row = _row(field)
     others = {n: a for n, a in field.args.items() if n not in _OF_A_LIST}
     columns = [
-        {"name": n, "type": str(row.fields[n].type), "description": row.fields[n].description or ""} for n in columns_of(row)
+        {"name": n, "type": str(row.fields[n].type), "description": row.fields[n].description or ""}
+        for n in columns_of(row)
     ]
     related = [
         {
@@ -292,12 +311,16 @@ def _reading(name: str, field: GraphQLField, given: Mapping[str, Any], columns: 
 def _selection(row: GraphQLObjectType, paths: Any) -> str:
     """The selection of some columns; `machines.name` is one of related rows, and a column that holds an object stands for all of it."""
     if not isinstance(paths, list) or not paths:
-        raise RequestError(BAD_REQUEST, "`columns` must be a list of names", 'write ["name", "machines.name"], or omit it')
+        raise RequestError(
+            BAD_REQUEST, "`columns` must be a list of names", 'write ["name", "machines.name"], or omit it'
+        )
     tree: dict[str, Any] = {}
     for path in paths:
         steps = path.split(".") if isinstance(path, str) else [""]
         if not all(_NAME.fullmatch(step) for step in steps):
-            raise RequestError(BAD_REQUEST, f"{str(path)[:100]!r} is not a column", "describe_view lists the columns of a view")
+            raise RequestError(
+                BAD_REQUEST, f"{str(path)[:100]!r} is not a column", "describe_view lists the columns of a view"
+            )
         place = tree
         for step in steps:
             place = place.setdefault(step, {})
@@ -310,7 +333,9 @@ def _printed(row: Any, tree: Mapping[str, Any]) -> str:
         field = row.fields.get(name) if isinstance(row, GraphQLObjectType) else None
         type_ = None if field is None else get_named_type(field.type)
         whole = (
-            {n: {} for n in type_.fields} if not inner and isinstance(type_, GraphQLObjectType) and is_struct(type_) else inner
+            {n: {} for n in type_.fields}
+            if not inner and isinstance(type_, GraphQLObjectType) and is_struct(type_)
+            else inner
         )
         parts.append(f"{name} {_printed(type_, whole)}" if whole else name)
     return "{ " + " ".join(parts) + " }"
@@ -324,7 +349,9 @@ def _view(api: Api, given: Mapping[str, Any]) -> Entity:
     if found is None:
         if asked.casefold() in {t.template.name.casefold() for t in api.model.templates.values()}:
             raise RequestError(
-                BAD_REQUEST, f"{asked} is a query template, not a view: call the tool of its name", f"{LIST} tells views"
+                BAD_REQUEST,
+                f"{asked} is a query template, not a view: call the tool of its name",
+                f"{LIST} tells views",
             )
         hint = did_you_mean(asked, [e.name for e in views.values()]) or f"{LIST} tells them"
         raise RequestError(BAD_REQUEST, f'there is no view "{asked[:100]}"', hint)

@@ -39,9 +39,7 @@ def aggregate_type(entity: Entity) -> GraphQLObjectType:
     fields = {"count": GraphQLField(GraphQLNonNull(LONG), description="The number of rows.")}
     types: dict[str, GraphQLObjectType] = {}
     if grouped:
-        described = (
-            "The columns selected here form the groups, one for each combination of values. Without it all rows form one group."
-        )
+        described = "The columns selected here form the groups, one for each combination of values. Without it all rows form one group."
         by = GraphQLObjectType(entity.types[TYPE_OF[BY]], grouped, description=f"Grouping columns of {entity.name}.")
         fields[BY] = GraphQLField(GraphQLNonNull(by), description=described)
     for function, meaning in _MEANINGS.items():

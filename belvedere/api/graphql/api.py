@@ -94,7 +94,9 @@ class Api:
         operation, literals = self.find(text, name, variables or {})
         if operation.mutates:
             raise RequestError(
-                NOT_ALLOWED, "this API does not accept rows", "insert them by `Workbench.insert`, or send them to a server"
+                NOT_ALLOWED,
+                "this API does not accept rows",
+                "insert them by `Workbench.insert`, or send them to a server",
             )
         if operation.subscribes:
             raise RequestError(BAD_REQUEST, "subscriptions need a server", "ask with a query")
@@ -103,7 +105,9 @@ class Api:
             return self.introspect(operation, literals, variables or {}, claims)
         return self.run(self.operations.prepare(operation, literals, variables or {}, claims))
 
-    def find(self, text: str, name: str | None = None, variables: Mapping[str, Any] = NOTHING) -> tuple[Operation, list[Any]]:
+    def find(
+        self, text: str, name: str | None = None, variables: Mapping[str, Any] = NOTHING
+    ) -> tuple[Operation, list[Any]]:
         """The operation of a text; raises also where its variables are more than a request may have."""
         self._check_sizes(text, variables)
         return self.operations.find(text, name)
@@ -147,14 +151,19 @@ class Api:
         try:
             rows = await fetch(prepared.plan.statement.sql, prepared.parameters)
             if rows and rows[0][0] != self._last_good[0]:
-                self._last_good = (rows[0][0], quarantined_in(await fetch(quarantined_sql(self.reader.dialect), (rows[0][0],))))
+                self._last_good = (
+                    rows[0][0],
+                    quarantined_in(await fetch(quarantined_sql(self.reader.dialect), (rows[0][0],))),
+                )
         except BelvedereError as error:
             raise _failure(prepared, error, self._catalog, self.reader) from error
         return self._answer(prepared, rows)
 
     def _answer(self, prepared: Prepared, rows: list[tuple[Any, ...]]) -> Answer:
         if not rows:
-            raise RequestError(NOT_READY, "no epoch is committed yet", "try again when `/readyz` returns 200", status=503)
+            raise RequestError(
+                NOT_READY, "no epoch is committed yet", "try again when `/readyz` returns 200", status=503
+            )
         epoch, clock, committed, data, *document = rows[0]
         if document:
             self._check_instants(prepared, epoch, clock, document[0])
@@ -192,7 +201,9 @@ class Api:
 
     def check_introspection(self) -> None:
         if not self.limits.introspection:
-            raise RequestError(NOT_ALLOWED, "introspection is switched off", "the project file sets `introspection = false`")
+            raise RequestError(
+                NOT_ALLOWED, "introspection is switched off", "the project file sets `introspection = false`"
+            )
 
     def introspect(
         self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOTHING
@@ -263,7 +274,9 @@ def execute_graphql(
     return answer
 
 
-def api_over(catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Reader, role: str | None = None) -> Api:
+def api_over(
+    catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Reader, role: str | None = None
+) -> Api:
     """The API of a catalog over a reader, for callers of a role (None: for those who may see everything); it is made once for a catalog."""
     api = copy(_api(catalog, tables, reader, role))
     api.reader = reader
@@ -277,7 +290,8 @@ def _api(catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Rea
             return api
     public = replace(catalog, public=stored)
     api = Api(
-        public if role is None else role_catalog(public, catalog.access.grants.get(role, Grant(role, frozenset()))), reader
+        public if role is None else role_catalog(public, catalog.access.grants.get(role, Grant(role, frozenset()))),
+        reader,
     )
     _APIS[:] = [*_APIS[-7:], (catalog, stored, role, api)]
     return api

@@ -75,13 +75,17 @@ class _Sizes:
         if not selections.selections:  # which the parser lets through
             raise RequestError(SYNTAX, "a selection `{ }` has no field", "name a field: `{ things { id } }`")
         if above >= NESTED_MOST:
-            raise RequestError(LIMIT_EXCEEDED, f"selections are nested more than {NESTED_MOST} levels deep", "nest less")
+            raise RequestError(
+                LIMIT_EXCEEDED, f"selections are nested more than {NESTED_MOST} levels deep", "nest less"
+            )
         found = [self.of_selection(s, above + 1) for s in selections.selections]
         number, depth = sum(n for n, _ in found), 1 + max(d for _, d in found)
         if number > self.limits.fields:
             raise _too_many("fields", self.limits.fields)
         if above + depth > NESTED_MOST:
-            raise RequestError(LIMIT_EXCEEDED, f"selections are nested more than {NESTED_MOST} levels deep", "nest less")
+            raise RequestError(
+                LIMIT_EXCEEDED, f"selections are nested more than {NESTED_MOST} levels deep", "nest less"
+            )
         return number, depth
 
     def of_selection(self, selection: SelectionNode, above: int) -> tuple[int, int]:
@@ -101,7 +105,9 @@ class _Sizes:
     def aliases(self, selections: SelectionSetNode | None) -> int:
         """The aliases in the text."""
         nodes = () if selections is None else selections.selections
-        return sum((getattr(n, "alias", None) is not None) + self.aliases(getattr(n, "selection_set", None)) for n in nodes)
+        return sum(
+            (getattr(n, "alias", None) is not None) + self.aliases(getattr(n, "selection_set", None)) for n in nodes
+        )
 
 
 def _check_merging(sets: Iterable[SelectionSetNode | None], fragments: Fragments) -> None:

@@ -78,7 +78,9 @@ class GraphqlEndpoint:
                     return
         except RequestError as error:
             if events_alone and error.status in (400, 403):
-                answer = graphql_events(_once(errors_of(error)))  # GraphQL over SSE: as an event, which a client can read
+                answer = graphql_events(
+                    _once(errors_of(error))
+                )  # GraphQL over SSE: as an event, which a client can read
             else:
                 answer = Response(errors_of(error), status_of_error(error, media), error.headers, media)
             outcome = 3 if error.code == NOT_READY else 2 if error.status >= 500 else 1
@@ -157,7 +159,13 @@ class GraphqlEndpoint:
     # subscriptions
 
     async def _stream(
-        self, seen: RoleView, operation: Operation, literals: list[Any], asked: GraphQLRequest, claims: Claims, headers: Headers
+        self,
+        seen: RoleView,
+        operation: Operation,
+        literals: list[Any],
+        asked: GraphQLRequest,
+        claims: Claims,
+        headers: Headers,
     ) -> Response:
         if EVENTS.encode() not in headers.get(b"accept", b""):
             hint = f"send `Accept: {EVENTS}`, or ask with a query"
@@ -218,7 +226,9 @@ class GraphqlEndpoint:
         known = operations.known_plan(operation, literals, variables, claims)
         if known is not None:
             return known
-        prepared = await self._served.store.in_planner(lambda: operations.prepare(operation, literals, variables, claims))
+        prepared = await self._served.store.in_planner(
+            lambda: operations.prepare(operation, literals, variables, claims)
+        )
         self._served.metrics.missed(operations.misses)
         return prepared
 

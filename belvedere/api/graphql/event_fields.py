@@ -23,7 +23,9 @@ def event_fields(model: Model) -> dict[str, Entity | Template]:
     return found | {n: t for n, t in model.templates.items() if t.template.events}
 
 
-def subscription_fields(model: Model, queries: Mapping[str, GraphQLField], long: GraphQLScalarType) -> dict[str, GraphQLField]:
+def subscription_fields(
+    model: Model, queries: Mapping[str, GraphQLField], long: GraphQLScalarType
+) -> dict[str, GraphQLField]:
     """The fields, `queries` being those of `Query`: events without the limits and the order of a list, and everything else as a live
     query, whose value is the whole answer.
     """

@@ -14,7 +14,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from graphql import DocumentNode, ExecutionResult, GraphQLError, GraphQLResolveInfo, GraphQLSchema, execute, get_named_type
+from graphql import (
+    DocumentNode,
+    ExecutionResult,
+    GraphQLError,
+    GraphQLResolveInfo,
+    GraphQLSchema,
+    execute,
+    get_named_type,
+)
 from graphql.pyutils import is_awaitable
 
 from belvedere.api.access.callers import own_key
@@ -111,7 +119,9 @@ class Mutations:
             raise RequestError(LIMIT_EXCEEDED, f"more than {REPORTED} rows in one mutation", hint, status=413)
         producer, key = sender_name(producer, "producer"), own_key(asked.claims, sender_name(key, "key"))
         try:
-            pushed = await asyncio.to_thread(read_rows, field.table, [_by_column(field, row) for row in rows], asked.claims)
+            pushed = await asyncio.to_thread(
+                read_rows, field.table, [_by_column(field, row) for row in rows], asked.claims
+            )
         except BelvedereError as error:
             reported = error.diagnostics[0]
             raise RequestError(reported.code, reported.message, reported.hint, status=403) from None
@@ -152,7 +162,8 @@ def _reported(field: PushField, pushed: Pushed, body: Mapping[str, Any], given: 
     for made in body.get("made", ()):
         taken[made["index"]] |= {n: made[c.name] for n, c in field.shown.items() if c.name in made}
     results = [
-        {"index": n, "status": TAKEN, "row": taken.get(n), "code": None, "reason": None, "bound": None} for n in range(given)
+        {"index": n, "status": TAKEN, "row": taken.get(n), "code": None, "reason": None, "bound": None}
+        for n in range(given)
     ]
     for refusal in body["refusals"]:
         results[refusal["index"]] |= {"status": REFUSED, "row": None, "bound": None, **refusal}

@@ -33,7 +33,15 @@ from graphql import (
 )
 from graphql.execution.values import get_variable_values
 
-from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, LIMIT_EXCEEDED, SYNTAX, InvalidDocument, RequestError, no_cursor
+from belvedere.api.failures import (
+    BAD_REQUEST,
+    BAD_VALUE,
+    LIMIT_EXCEEDED,
+    SYNTAX,
+    InvalidDocument,
+    RequestError,
+    no_cursor,
+)
 from belvedere.api.graphql.documents import check_document, fragments_of
 from belvedere.api.graphql.literals import Literals, take_out
 from belvedere.api.graphql.selections import Selection, SelectionReader
@@ -173,7 +181,9 @@ class Operations:
 
     def bound(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NO_ONE) -> Prepared:
         """A plan with the values of a request."""
-        instants = tuple((r, _instant(plan, n, by_time, literals, variables), by_time) for r, n, by_time in plan.draft.instants)
+        instants = tuple(
+            (r, _instant(plan, n, by_time, literals, variables), by_time) for r, n, by_time in plan.draft.instants
+        )
         return Prepared(plan, self.bind(plan, literals, variables, claims), instants)
 
     def bind(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NO_ONE) -> list[Any]:
@@ -195,7 +205,9 @@ class Operations:
             raise RequestError(BAD_VALUE, f"`{draft.names[number]}`: {message}") from None
         for number in draft.bounded:
             if values[number] > self.limits.most_rows:
-                message = f"`{draft.names[number]}`: must be between 0 and {self.limits.most_rows}, not {values[number]}"
+                message = (
+                    f"`{draft.names[number]}`: must be between 0 and {self.limits.most_rows}, not {values[number]}"
+                )
                 raise RequestError(LIMIT_EXCEEDED, message, "read page by page")
         if not plan.fixed_cost:
             self._check_cost(draft.costs, literals, variables)
@@ -241,7 +253,9 @@ class Operations:
     def _orders(self) -> frozenset[str]:
         """The types of orders."""
         entities = self.model.entities.values()
-        return frozenset(n for e in entities for n in (e.order_type, e.types["AggregateOrder"], e.types["NumbersOrder"]))
+        return frozenset(
+            n for e in entities for n in (e.order_type, e.types["AggregateOrder"], e.types["NumbersOrder"])
+        )
 
     def _plan(self, operation: Operation, literals: list[Any], variables: Mapping[str, Any]) -> Plan:
         draft = self.planner(operation, variables).plan(self.selections(operation, variables))
@@ -378,7 +392,9 @@ def _check_nesting(text: str) -> None:
         if character in "{[(":
             depth += 1
             if depth > NESTED_MOST:
-                raise RequestError(LIMIT_EXCEEDED, f"brackets are nested more than {NESTED_MOST} levels deep", "nest less")
+                raise RequestError(
+                    LIMIT_EXCEEDED, f"brackets are nested more than {NESTED_MOST} levels deep", "nest less"
+                )
         elif character in "}])":
             depth -= 1
 

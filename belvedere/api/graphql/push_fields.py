@@ -103,7 +103,9 @@ def _field(
             GraphQLNonNull(GraphQLList(GraphQLNonNull(row))),
             description="One row, or a list. A row that does not fit is rejected; the others are accepted.",
         ),
-        "producer": GraphQLArgument(GraphQLString, description="The producer that sends the rows; bounds hold per producer."),
+        "producer": GraphQLArgument(
+            GraphQLString, description="The producer that sends the rows; bounds hold per producer."
+        ),
         "key": GraphQLArgument(
             GraphQLString,
             description="A key of this request: a repeated request with the same key counts once within 24 hours.",
@@ -144,7 +146,9 @@ def _any_row(push: PushField) -> GraphQLScalarType:
     return GraphQLScalarType(f"{push.type_name}Input", parse_value=lambda v: v, parse_literal=literal_value)
 
 
-def _answer(push: PushField, scalar: ScalarOf, long: GraphQLScalarType, instant: GraphQLScalarType) -> GraphQLObjectType:
+def _answer(
+    push: PushField, scalar: ScalarOf, long: GraphQLScalarType, instant: GraphQLScalarType
+) -> GraphQLObjectType:
     number, text = GraphQLNonNull(GraphQLInt), GraphQLString
     row = GraphQLObjectType(
         f"{push.type_name}PushRow", {n: GraphQLField(scalar(c), description=c.doc) for n, c in push.shown.items()}
@@ -168,6 +172,8 @@ def _answer(push: PushField, scalar: ScalarOf, long: GraphQLScalarType, instant:
             "dropped": GraphQLField(number, description="The number of dropped late rows."),
             "refused": GraphQLField(number, description="The number of rejected rows."),
             "epoch": GraphQLField(long, description=epoch),
-            "results": GraphQLField(GraphQLNonNull(GraphQLList(GraphQLNonNull(result))), description="The result of each row."),
+            "results": GraphQLField(
+                GraphQLNonNull(GraphQLList(GraphQLNonNull(result))), description="The result of each row."
+            ),
         },
     )

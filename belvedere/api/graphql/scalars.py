@@ -79,17 +79,26 @@ def _scalar(name: str, description: str, parse: Callable[[Any], Any], rfc: str |
         return parse(literal_value(node, variables))
 
     url = None if rfc is None else f"https://www.rfc-editor.org/rfc/{rfc}"
-    return GraphQLScalarType(name, description=description, parse_value=parse, parse_literal=literal, specified_by_url=url)
+    return GraphQLScalarType(
+        name, description=description, parse_value=parse, parse_literal=literal, specified_by_url=url
+    )
 
 
 LONG = _scalar("Long", "A whole number of 64 bits.", _long)
 DECIMAL = _scalar("Decimal", 'An exact decimal number, as a string: "12.30".', _checked(decimal))
 DATE_TIME = _scalar(
-    "DateTime", "An instant, RFC 3339 with an offset: 2020-01-01T08:07:00Z.", _checked(microseconds), "rfc3339#section-5.6"
+    "DateTime",
+    "An instant, RFC 3339 with an offset: 2020-01-01T08:07:00Z.",
+    _checked(microseconds),
+    "rfc3339#section-5.6",
 )
 DATE = _scalar("Date", "A day: 2020-01-31.", _text("Date"), "rfc3339#section-5.6")
-DURATION = _scalar("Duration", "A length of time, as ISO 8601 writes it: P1DT2H30M0S. A day has 24 hours.", _checked(interval))
-YEAR_MONTH_DURATION = _scalar("YearMonthDuration", "Years and months, as ISO 8601 writes them: P1Y2M.", _checked(months))
+DURATION = _scalar(
+    "Duration", "A length of time, as ISO 8601 writes it: P1DT2H30M0S. A day has 24 hours.", _checked(interval)
+)
+YEAR_MONTH_DURATION = _scalar(
+    "YearMonthDuration", "Years and months, as ISO 8601 writes them: P1Y2M.", _checked(months)
+)
 JSON = _scalar("JSON", "A nested value.", lambda value: value, "rfc8259")
 CURSOR = _scalar("Cursor", "A position in a list, as returned by `endCursor`.", _text("Cursor"))
 BYTES = _scalar("Bytes", "Bytes in hexadecimal.", _text("Bytes"))

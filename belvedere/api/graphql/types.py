@@ -30,7 +30,17 @@ from graphql import (
 from belvedere.api.graphql.aggregate_types import aggregate_order, aggregate_type
 from belvedere.api.graphql.event_fields import subscription_fields
 from belvedere.api.graphql.push_fields import mutation_type
-from belvedere.api.graphql.scalars import AS_OF, CURSOR, DATE_TIME, JSON, LONG, SORT_ORDER, STRUCT, output_field, scalar_of
+from belvedere.api.graphql.scalars import (
+    AS_OF,
+    CURSOR,
+    DATE_TIME,
+    JSON,
+    LONG,
+    SORT_ORDER,
+    STRUCT,
+    output_field,
+    scalar_of,
+)
 from belvedere.api.limits import Limits
 from belvedere.api.reads.entities import Entity, Model, RelationshipField, Template
 from belvedere.api.reads.filters import NONE, SOME, Compared, operators_for
@@ -125,7 +135,9 @@ def _struct_filter(build: _Builder, struct: StructType) -> GraphQLInputObjectTyp
         }
         return {"isNull": GraphQLInputField(GraphQLBoolean)} | found
 
-    return GraphQLInputObjectType(struct.filter_type, fields, description="If several members are given, all must hold.")
+    return GraphQLInputObjectType(
+        struct.filter_type, fields, description="If several members are given, all must hold."
+    )
 
 
 def _member_filter(build: _Builder, type_: pa.DataType) -> GraphQLInputObjectType:
@@ -202,11 +214,15 @@ def _page(build: _Builder, entity: Entity) -> GraphQLObjectType:
         return GraphQLField(GraphQLNonNull(GraphQLBoolean), description=description)
 
     fields = {
-        "nodes": GraphQLField(_list(build.objects[entity.id]), description="The rows of the page, in the order of the list."),
+        "nodes": GraphQLField(
+            _list(build.objects[entity.id]), description="The rows of the page, in the order of the list."
+        ),
         "startCursor": GraphQLField(
             CURSOR, description="The cursor of the first row: pass it as `before` for the previous page."
         ),
-        "endCursor": GraphQLField(CURSOR, description="The cursor of the last row: pass it as `after` for the next page."),
+        "endCursor": GraphQLField(
+            CURSOR, description="The cursor of the last row: pass it as `after` for the next page."
+        ),
         "hasNextPage": flag("Whether there are rows after the page."),
         "hasPreviousPage": flag("Whether there are rows before the page."),
         "totalCount": GraphQLField(
@@ -250,7 +266,8 @@ def _equal(entity: Entity) -> dict[str, GraphQLArgument]:
     return {
         name: GraphQLArgument(
             GraphQLNonNull(scalar_of(column.type)) if required else scalar_of(column.type),
-            description=column.doc or f"Rows whose {column.name} equals this" + ("." if required else "; null: all rows."),
+            description=column.doc
+            or f"Rows whose {column.name} equals this" + ("." if required else "; null: all rows."),
         )
         for name, (column, required) in entity.arguments.items()
     }
@@ -297,10 +314,14 @@ def _related(build: _Builder, relation: RelationshipField) -> GraphQLInputObject
     if found is None:
         where = build.where[relation.target]
         fields = {
-            SOME: GraphQLInputField(where, description="At least one related row matches; `{}`: there is a related row."),
+            SOME: GraphQLInputField(
+                where, description="At least one related row matches; `{}`: there is a related row."
+            ),
             NONE: GraphQLInputField(where, description="No related row matches; `{}`: there is no related row."),
         }
-        own = {n: GraphQLInputField(a.type, a.default_value, a.description) for n, a in _given(relation.parameters).items()}
+        own = {
+            n: GraphQLInputField(a.type, a.default_value, a.description) for n, a in _given(relation.parameters).items()
+        }
         described = "Conditions on related rows. If both are given, both must hold."
         found = build.related[name] = GraphQLInputObjectType(name, own | fields, description=described)
     return found

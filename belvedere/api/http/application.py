@@ -176,4 +176,6 @@ def _refused(scope: Scope, headers: Mapping[bytes, bytes], error: RequestError) 
     path = scope["path"]
     if scope["method"] == "GET" and path.endswith("/events") and is_passing(error, headers.get(b"accept", b"")):
         return no_events_yet()
-    return Response(errors_of(error), error.status, error.headers, JSON) if path == "/graphql" else problem_answer(error)
+    return (
+        Response(errors_of(error), error.status, error.headers, JSON) if path == "/graphql" else problem_answer(error)
+    )

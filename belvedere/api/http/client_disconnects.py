@@ -42,7 +42,9 @@ class Departure:
             self.is_gone = True
             self._answering.cancel()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
         self._timer.cancel()
         if self._watching is not None:
             self._watching.cancel()

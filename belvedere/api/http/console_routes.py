@@ -58,7 +58,9 @@ def console_routes(served: ServedApi) -> list[Route | Mount]:
         seen = await served.role_view(request)
         found = await served.store.in_planner(lambda: definition_of(seen.catalog, id_))
         if found is None:
-            raise RequestError("B2001", f'the script defines no "{id_}"', "`/lineage` lists what it defines", status=404)
+            raise RequestError(
+                "B2001", f'the script defines no "{id_}"', "`/lineage` lists what it defines", status=404
+            )
         if seen.catalog.access.grant is not None:  # how views are computed and maintained reveals what they read
             return JSONResponse(found | {"kept": None})
         choice = await served.store.choice()

@@ -33,7 +33,16 @@ SENT = (
     # of PostgREST and supabase
     *("accept-profile", "content-profile", "apikey", "x-client-info", "x-supabase-api-version", "x-retry-count"),
     # tracing: OpenTelemetry (W3C and B3), Sentry, Datadog, New Relic, Elastic, AWS
-    *("traceparent", "tracestate", "baggage", "sentry-trace", "b3", "newrelic", "elastic-apm-traceparent", "x-amzn-trace-id"),
+    *(
+        "traceparent",
+        "tracestate",
+        "baggage",
+        "sentry-trace",
+        "b3",
+        "newrelic",
+        "elastic-apm-traceparent",
+        "x-amzn-trace-id",
+    ),
     *("x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags"),
     *("x-datadog-trace-id", "x-datadog-parent-id", "x-datadog-origin", "x-datadog-sampling-priority", "x-datadog-tags"),
 )
@@ -66,7 +75,9 @@ class CrossOrigin(CORSMiddleware):
             hint = "add it to `cors_origins` under `[api]`"
             return RequestError(NOT_ALLOWED, f"pages of {origin[:200]} are not allowed to send requests", hint)
         if method not in self.allow_methods:
-            return RequestError(NOT_ALLOWED, f"pages are not allowed to send {method[:20]}", f"use {', '.join(METHODS)}")
+            return RequestError(
+                NOT_ALLOWED, f"pages are not allowed to send {method[:20]}", f"use {', '.join(METHODS)}"
+            )
         requested = [h.strip() for h in asked.get("access-control-request-headers", "").split(",")]
         unknown = [h for h in requested if h and h.lower() not in self.allow_headers]
         if unknown:

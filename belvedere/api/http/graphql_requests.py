@@ -94,7 +94,9 @@ def _from_query_string(text: bytes) -> GraphQLRequest:
         if fields.get(member, [""])[0]:
             asked[member] = _json(fields[member][0])
     if not asked.keys() & {"query", "extensions"}:
-        raise RequestError(BAD_REQUEST, "the query string has no `query`", "write `/graphql?query={...}`, or send a POST")
+        raise RequestError(
+            BAD_REQUEST, "the query string has no `query`", "write `/graphql?query={...}`, or send a POST"
+        )
     return checked(asked)
 
 

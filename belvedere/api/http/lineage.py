@@ -21,7 +21,10 @@ from belvedere.plan.operators.nodes import Node, Scan
 def lineage_of(catalog: Catalog, model: Model) -> dict[str, Any]:
     """The graph: `nodes`, each with the ids of those that it `reads`, and the relationships between them."""
     pushes = {push.table.id: name for name, push in model.pushes.items()}
-    takes, behind = pushed_inputs(catalog), {s.view for s in catalog.subscriptions.values() if s.view.startswith(f"{s.id}~")}
+    takes, behind = (
+        pushed_inputs(catalog),
+        {s.view for s in catalog.subscriptions.values() if s.view.startswith(f"{s.id}~")},
+    )
     nodes = [
         *(
             _input(t, model.entities.get(i), i in takes, pushes.get(i), catalog.access.grant is None)
@@ -44,14 +47,18 @@ def lineage_of(catalog: Catalog, model: Model) -> dict[str, Any]:
     return {"nodes": nodes, "relationships": list(_relationships(model))}
 
 
-def _node(id_: str, name: str, kind: str, doc: str | None, entity: Entity | None, reads: Iterable[str]) -> dict[str, Any]:
+def _node(
+    id_: str, name: str, kind: str, doc: str | None, entity: Entity | None, reads: Iterable[str]
+) -> dict[str, Any]:
     """`endpoint` is what GraphQL calls it, None where it has no endpoint of its own."""
     endpoint = (entity.field or None) if entity is not None else None
     key = list(entity.key) if entity is not None else []
     return {"id": id_, "name": name, "kind": kind, "doc": doc, "endpoint": endpoint, "key": key, "reads": list(reads)}
 
 
-def _input(table: Input, entity: Entity | None, takes_pushes: bool, mutation: str | None, shows_source: bool) -> dict[str, Any]:
+def _input(
+    table: Input, entity: Entity | None, takes_pushes: bool, mutation: str | None, shows_source: bool
+) -> dict[str, Any]:
     late = [table.late_of] if table.late_of is not None else []
     source = None if table.source is None or not shows_source else f"{table.source.source}.{table.source.table}"
     found = _node(table.id, table.name, "input", table.doc, entity, late)
@@ -83,7 +90,13 @@ def _sinks(catalog: Catalog) -> Iterable[dict[str, Any]]:
 def _relationships(model: Model) -> Iterable[dict[str, Any]]:
     for entity in model.entities.values():
         for name, relation in entity.relations.items():
-            yield {"name": name, "owner": entity.id, "target": relation.target, "one": relation.to_one, "doc": relation.doc}
+            yield {
+                "name": name,
+                "owner": entity.id,
+                "target": relation.target,
+                "one": relation.to_one,
+                "doc": relation.doc,
+            }
 
 
 def _is_reported(view: View, model: Model) -> bool:

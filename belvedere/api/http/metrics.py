@@ -94,7 +94,9 @@ class AllCounts:
 class Metrics:
     """The counts of process number `process` of `processes`, of requests and of what they read of `endpoints`."""
 
-    def __init__(self, descriptor: int | None = None, process: int = 0, processes: int = 1, endpoints: Sequence[str] = ()):
+    def __init__(
+        self, descriptor: int | None = None, process: int = 0, processes: int = 1, endpoints: Sequence[str] = ()
+    ):
         self._all = AllCounts(descriptor, processes, endpoints)
         self._own = self._all.region(process)
         self._places = {n: _FIELDS + 2 * i for i, n in enumerate(endpoints)}
@@ -145,7 +147,10 @@ class Metrics:
             lines.append(f'belvedere_request_seconds_bucket{{le="{bound}"}} {total}')
         total += sums[len(OUTCOMES) + len(BUCKETS)]
         lines.append(f'belvedere_request_seconds_bucket{{le="+Inf"}} {total}')
-        lines += [f"belvedere_request_seconds_sum {sums[_MICROSECONDS] / 1e6}", f"belvedere_request_seconds_count {total}"]
+        lines += [
+            f"belvedere_request_seconds_sum {sums[_MICROSECONDS] / 1e6}",
+            f"belvedere_request_seconds_count {total}",
+        ]
         lines += _header("belvedere_operations_parsed_total", "counter", "Operations that were not in the plan cache.")
         lines.append(f"belvedere_operations_parsed_total {sums[_MISSES]}")
         lines += _header("belvedere_api_restarts_total", "counter", "API processes that died and were restarted.")
@@ -153,11 +158,15 @@ class Metrics:
         lines += _header("belvedere_standby", "gauge", "1 while the run is on standby: another one has the store.")
         lines.append(f"belvedere_standby {int(self.is_standby)}")
         reported = None if endpoints is None else set(endpoints)
-        asked = [(_label(n), *v) for n, v in self._all.requests().items() if v[0] and (reported is None or n in reported)]
+        asked = [
+            (_label(n), *v) for n, v in self._all.requests().items() if v[0] and (reported is None or n in reported)
+        ]
         if asked:
             lines += _header("belvedere_endpoint_requests_total", "counter", "Reads of a view or query template.")
             lines += [f'belvedere_endpoint_requests_total{{endpoint="{n}"}} {count}' for n, count, _ in asked]
-            lines += _header("belvedere_endpoint_seconds_total", "counter", "Seconds of the reads of a view or query template.")
+            lines += _header(
+                "belvedere_endpoint_seconds_total", "counter", "Seconds of the reads of a view or query template."
+            )
             lines += [f'belvedere_endpoint_seconds_total{{endpoint="{n}"}} {seconds}' for n, _, seconds in asked]
         if epoch is not None:
             lines += [*_header("belvedere_epoch", "gauge", "The last committed epoch."), f"belvedere_epoch {epoch}"]

@@ -55,7 +55,9 @@ def rows_of(table: Input, body: bytes, media: str, most_rows: int, claims: Claim
             found = elements(text, most_rows)
         except (ValueError, RecursionError):
             if "\n" not in text.strip():
-                raise RequestError(BAD_REQUEST, "the body is not JSON", f"send rows of {table.name}: [{{...}}, ...]") from None
+                raise RequestError(
+                    BAD_REQUEST, "the body is not JSON", f"send rows of {table.name}: [{{...}}, ...]"
+                ) from None
         else:
             return read_rows(table, _not_too_many(found if isinstance(found, list) else [found], most_rows), claims)
     return read_rows(table, _not_too_many(_lines(text, most_rows), most_rows), claims)
@@ -204,7 +206,9 @@ def _not_too_long(row: str) -> str:
 
 def _too_long() -> RequestError:
     message = f"a row has more than {MAX_ROW_LENGTH} characters"
-    return RequestError(LIMIT_EXCEEDED, message, "store the long value elsewhere, and send a reference to it", status=413)
+    return RequestError(
+        LIMIT_EXCEEDED, message, "store the long value elsewhere, and send a reference to it", status=413
+    )
 
 
 def _not_too_many(rows: list[Any], most: int) -> list[Any]:

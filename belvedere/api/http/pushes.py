@@ -66,7 +66,9 @@ def push_routes(seen: See, ingest_service: IngestClient, most_bytes: int, most_r
             body = await _body(request, min(most_bytes, ACT_BYTES), JSON_TYPES, needed=kind is Act.BOUND)
             content = _act(kind, table, body, request.query_params.get("producer"))
             return _answer(
-                await ingest_service.ask(Push(table.id, content, content.producer, _key(request), _digest(request, body)))
+                await ingest_service.ask(
+                    Push(table.id, content, content.producer, _key(request), _digest(request, body))
+                )
             )
 
         return handle
@@ -79,7 +81,9 @@ def problem_answer(error: RequestError | BelvedereError) -> Response:
     """An error as an answer (RFC 9457)."""
     if isinstance(error, RequestError):
         reported = problem(error.status, error.code, error.message, error.hint)
-        answer = _answer(Reply(error.status, reported | {"message": error.message}))  # as clients of PostgREST look for it
+        answer = _answer(
+            Reply(error.status, reported | {"message": error.message})
+        )  # as clients of PostgREST look for it
         answer.headers.update(error.headers)
         return answer
     found = error.diagnostics[0]

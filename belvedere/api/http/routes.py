@@ -79,7 +79,9 @@ async def _refused(request: Request, error: HTTPException) -> Response:
 
 def not_there(path: str) -> RequestError:
     """Return the error of an unknown URL."""
-    hint = f"ask {path[:100].rstrip('/')}" if path.endswith("/") and path.strip("/") else "`/openapi.json` lists all paths"
+    hint = (
+        f"ask {path[:100].rstrip('/')}" if path.endswith("/") and path.strip("/") else "`/openapi.json` lists all paths"
+    )
     return RequestError(NOT_FOUND, f"there is no resource at {path[:100]}", hint, status=404)
 
 

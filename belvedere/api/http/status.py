@@ -45,7 +45,11 @@ def status_of(catalog: Catalog, row: EpochRow | None, takes_pushes: bool) -> dic
     clocks = Clocks.of_document(row.bounds) if row is not None else Clocks()
     offsets: Mapping[str, Any] = row.offsets if row is not None else {}
     inputs = [_input(t, clocks, offsets.get(t.id)) for t in catalog.inputs.values() if t.late_of is None]
-    found: dict[str, Any] = {"epoch": None if row is None else row.epoch, "takes_pushes": takes_pushes, "inputs": inputs}
+    found: dict[str, Any] = {
+        "epoch": None if row is None else row.epoch,
+        "takes_pushes": takes_pushes,
+        "inputs": inputs,
+    }
     if row is not None:
         found |= {"as_of": _instant(row.clock), "views": view_figures(catalog, row, clocks)}
         if state := state_figures(row):
@@ -54,7 +58,10 @@ def status_of(catalog: Catalog, row: EpochRow | None, takes_pushes: bool) -> dic
             found["epochs"] = epochs
         if row.committed_at is not None:
             age = datetime.now(UTC) - row.committed_at
-            found |= {"committed_at": _instant(row.committed_at), "freshness_ms": max(0, round(age.total_seconds() * 1000))}
+            found |= {
+                "committed_at": _instant(row.committed_at),
+                "freshness_ms": max(0, round(age.total_seconds() * 1000)),
+            }
     return found
 
 
@@ -67,7 +74,9 @@ def role_status(status: dict[str, Any], seen: Catalog) -> dict[str, Any]:
     counted = {t.name for i, t in seen.inputs.items() if i in whole}
     found = {n: status[n] for n in SHOWN if n in status}
     found["inputs"] = [
-        t if t["name"] in counted else {n: t[n] for n in ("name", "kind")} for t in status["inputs"] if t["name"] in inputs
+        t if t["name"] in counted else {n: t[n] for n in ("name", "kind")}
+        for t in status["inputs"]
+        if t["name"] in inputs
     ]
     if "views" in status:
         found["views"] = [v for v in status["views"] if v["id"] in whole & seen.public]
@@ -92,9 +101,12 @@ def epoch_figures(catalog: Catalog, row: EpochRow) -> dict[str, Any]:
         return {}
     named = [n for n in measured.changed if n in catalog.inputs or n in catalog.views]
     relations = [
-        {"name": shown_names(n), "changed_rows": measured.changed[n], "seconds": measured.seconds.get(n, 0.0)} for n in named
+        {"name": shown_names(n), "changed_rows": measured.changed[n], "seconds": measured.seconds.get(n, 0.0)}
+        for n in named
     ]
-    requests = [{"name": n, "per_second": measured.rate(n), "seconds": measured.latency(n)} for n in sorted(measured.requests)]
+    requests = [
+        {"name": n, "per_second": measured.rate(n), "seconds": measured.latency(n)} for n in sorted(measured.requests)
+    ]
     return {"measured": measured.epochs, "pause_seconds": measured.pause, "relations": relations, "requests": requests}
 
 
@@ -114,7 +126,14 @@ def view_figures(catalog: Catalog, row: EpochRow, clocks: Clocks) -> list[dict[s
         change = None if last is None else {"epoch": last.epoch, "at": _time(last.time)}
         rows = {"rows": counts[id_]} if id_ in counts else {}
         found.append(
-            {"id": id_, "name": view.name, **rows, "changed": change, "final": final, **_quarantine_of(id_, failed, held)}
+            {
+                "id": id_,
+                "name": view.name,
+                **rows,
+                "changed": change,
+                "final": final,
+                **_quarantine_of(id_, failed, held),
+            }
         )
     return found
 
@@ -146,7 +165,9 @@ def _input(table: Input, clocks: Clocks, offset: Mapping[str, Any] | None) -> di
 
 
 def _clock(clock: StreamClock) -> dict[str, Any]:
-    producers = [{"producer": name, "bound": _time(p.bound), "heard": _time(p.heard)} for name, p in clock.producers.items()]
+    producers = [
+        {"producer": name, "bound": _time(p.bound), "heard": _time(p.heard)} for name, p in clock.producers.items()
+    ]
     return {
         "watermark": _time(clock.bound),
         "assumed": clock.assumed,

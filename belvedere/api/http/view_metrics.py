@@ -20,12 +20,18 @@ FAMILIES = {
         "gauge",
         "Mean seconds between epochs with rows, over the last hundred.",
     ),
-    "belvedere_view_epoch": ("gauge", "The epoch that the view shows: the last one, or in quarantine the last good one."),
+    "belvedere_view_epoch": (
+        "gauge",
+        "The epoch that the view shows: the last one, or in quarantine the last good one.",
+    ),
     "belvedere_view_freshness_seconds": (
         "gauge",
         "Seconds since the view was up to date: since the last epoch, or since its quarantine.",
     ),
-    "belvedere_view_changed_timestamp_seconds": ("gauge", "The clock of the epoch that changed the view last, as Unix time."),
+    "belvedere_view_changed_timestamp_seconds": (
+        "gauge",
+        "The clock of the epoch that changed the view last, as Unix time.",
+    ),
     "belvedere_view_quarantined": ("gauge", "1 while the view is in quarantine, else 0."),
     "belvedere_view_rows": (
         "gauge",
@@ -43,7 +49,10 @@ FAMILIES = {
         "gauge",
         "Files of the input that changed after they were read: replaced, or with appended lines that are not read.",
     ),
-    "belvedere_input_rows_total": ("counter", "Rows that arrived for the input since the store was created, by result."),
+    "belvedere_input_rows_total": (
+        "counter",
+        "Rows that arrived for the input since the store was created, by result.",
+    ),
 }
 """Kind and text of each name."""
 Samples = dict[str, list[tuple[str, float]]]
@@ -82,7 +91,9 @@ def _views(found: Samples, status: Mapping[str, Any], row: EpochRow, now: dateti
         if "rows" in view:
             found["belvedere_view_rows"].append((label, view["rows"]))
         if changed is not None:
-            found["belvedere_view_changed_timestamp_seconds"].append((label, datetime.fromisoformat(changed["at"]).timestamp()))
+            found["belvedere_view_changed_timestamp_seconds"].append(
+                (label, datetime.fromisoformat(changed["at"]).timestamp())
+            )
 
 
 def _epochs(found: Samples, status: Mapping[str, Any], row: EpochRow) -> None:

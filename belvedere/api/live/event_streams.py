@@ -29,7 +29,17 @@ from belvedere.api.reads.entities import Entity, Template
 from belvedere.api.reads.planning import ReadPlanner
 from belvedere.intake.claims import NO_ONE, Claims
 from belvedere.store.protocol import EpochRow
-from belvedere.store.read.query import BoundValue, ColumnField, Comparison, Every, Nested, Operator, Role, Sort, StoreQuery
+from belvedere.store.read.query import (
+    BoundValue,
+    ColumnField,
+    Comparison,
+    Every,
+    Nested,
+    Operator,
+    Role,
+    Sort,
+    StoreQuery,
+)
 from belvedere.store.read.stored_values import long_number
 from belvedere.store.stage_memory import Memories
 
@@ -138,7 +148,9 @@ class EventStreams:
 
     def _plan(self, operations: Operations, source: Entity | Template, planner: ReadPlanner, field: Selection) -> Plan:
         """Return the read of events after a number, which each read binds again."""
-        query, cost = planner.list_of(source, field, 1) if isinstance(source, Entity) else planner.template(source, field)
+        query, cost = (
+            planner.list_of(source, field, 1) if isinstance(source, Entity) else planner.template(source, field)
+        )
         after = BoundValue(planner.values.register(("variable", MARK), AFTER), pa.int64(), Role.ARGUMENT)
         return operations.plan_of(planner, Nested(field.alias, _later(query, after)), replace(cost, limit=AT_ONCE))
 
@@ -167,7 +179,10 @@ class EventStreams:
                     return
                 if isinstance(expires, int | float) and time.time() > expires:
                     raise RequestError(
-                        NOT_ALLOWED, "the token of this stream has expired", "subscribe again with a new one", status=401
+                        NOT_ALLOWED,
+                        "the token of this stream has expired",
+                        "subscribe again with a new one",
+                        status=401,
                     )
                 if each is not UNCHANGED:
                     yield each
@@ -230,7 +245,9 @@ class EventsAfter:
     def __init__(self, asked: Prepared):
         self._asked = asked
         sources, converters = asked.plan.draft.sources, asked.plan.statement.converters
-        self._places = {n: convert for n, (source, convert) in enumerate(converters) if sources[source] == ("variable", MARK)}
+        self._places = {
+            n: convert for n, (source, convert) in enumerate(converters) if sources[source] == ("variable", MARK)
+        }
 
     def number(self, after: int) -> Prepared:
         """The question for those after that number."""

@@ -65,7 +65,10 @@ def plain_events(reported: AsyncIterator[StreamMessage], field: str) -> Streamin
             if not each.body.startswith(before):
                 yield b"event: error\ndata: %b\n\n" % json.dumps(json.loads(each.body)["errors"][0]).encode()
                 return
-            yield b"id: %d\ndata: %b\n\n" % (each.number or 0, each.body[len(before) : -2])  # the row as it is in the answer
+            yield b"id: %d\ndata: %b\n\n" % (
+                each.number or 0,
+                each.body[len(before) : -2],
+            )  # the row as it is in the answer
 
     return _response(texts())
 
@@ -94,7 +97,9 @@ def events_of(
     `given` are its arguments as in a query string; `last` is the number of the client's last event.
     """
     assert schema.subscription_type is not None
-    names = {(s.name if isinstance(s, Entity) else s.template.name).casefold(): f for f, s in event_fields(model).items()}
+    names = {
+        (s.name if isinstance(s, Entity) else s.template.name).casefold(): f for f, s in event_fields(model).items()
+    }
     field = names.get(name.casefold())
     if field is None:
         hint = did_you_mean(name, sorted(names)) or "define it by CREATE SUBSCRIPTION or SUBSCRIBE"

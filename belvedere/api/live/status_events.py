@@ -35,7 +35,9 @@ def status_events(streams: EventStreams, last_epoch: LastEpoch, status: Status, 
         async for each in streams.guarded(_statuses(streams, last_epoch, status), claims):
             yield b"data: %b\n\n" % each.body if each.body else b":\n\n"
 
-    return StreamingResponse(texts(), media_type=EVENTS, headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+    return StreamingResponse(
+        texts(), media_type=EVENTS, headers={"cache-control": "no-store", "x-accel-buffering": "no"}
+    )
 
 
 async def _statuses(streams: EventStreams, last_epoch: LastEpoch, status: Status) -> AsyncIterator[StreamMessage]:

@@ -109,7 +109,8 @@ class WebSocketSession:
         for name, task in list(self._tasks.items()):
             task.cancel()
             await self._fail(
-                name, RequestError(NOT_ALLOWED, "the token of this connection has expired", "connect again with a new one")
+                name,
+                RequestError(NOT_ALLOWED, "the token of this connection has expired", "connect again with a new one"),
             )
         await self._socket.close(OVER, "Forbidden")
 

@@ -111,7 +111,11 @@ def _order(
                 hint = "select the column in `by { ... }`, which lists the grouping columns"
                 message = f"groups are ordered by `{key}`, which is not one of their columns"
                 raise RequestError(BAD_VALUE, message, hint, node=asked.node)
-            if isinstance(key, Aggregated) and key.column and not has_aggregation(key.function, entity.schema[key.column].type):
+            if (
+                isinstance(key, Aggregated)
+                and key.column
+                and not has_aggregation(key.function, entity.schema[key.column].type)
+            ):
                 raise RequestError(BAD_VALUE, f"there is no `{key.function}` of `{key.column}`", node=asked.node)
             said.add(key)
             yield GroupSort(key, *found)

@@ -51,7 +51,11 @@ class ArgumentValues:
     """
 
     def __init__(
-        self, operation: OperationDefinitionNode, variables: Mapping[str, Any], literals: Mapping[int, int], limits: Limits
+        self,
+        operation: OperationDefinitionNode,
+        variables: Mapping[str, Any],
+        literals: Mapping[int, int],
+        limits: Limits,
     ):
         self._limits = limits
         self._read = 0

@@ -56,7 +56,9 @@ class BoundValues:
         if isinstance(given, Fixed):
             nullable = role is Role.ARGUMENT
             if given.value is None and not nullable:
-                raise RequestError(BAD_VALUE, f"`{name}` must not be null", "write `isNull: true` to find missing values")
+                raise RequestError(
+                    BAD_VALUE, f"`{name}` must not be null", "write `isNull: true` to find missing values"
+                )
             return BoundValue(self.register(("constant", given.value), name), column.type, role, nullable)
         raise RequestError(BAD_VALUE, f"`{name}` takes one value, not a list")
 

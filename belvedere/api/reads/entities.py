@@ -198,10 +198,14 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
     shown = {c.name: n for n, c in columns.items()}
     key = {shown[k]: schema[k] for k in schema.key or () if k in shown}
     has_key = (
-        bool(schema.key) and len(key) == len(schema.key or ()) and not any(pa.types.is_nested(c.type) for c in key.values())
+        bool(schema.key)
+        and len(key) == len(schema.key or ())
+        and not any(pa.types.is_nested(c.type) for c in key.values())
     )
     by_key = f"{root}ByKey" if root and has_key and f"{root}ByKey" not in fields else None
-    page, aggregate = (f"{root}{end}" if root and f"{root}{end}" not in fields else None for end in ("Page", "Aggregate"))
+    page, aggregate = (
+        f"{root}{end}" if root and f"{root}{end}" not in fields else None for end in ("Page", "Aggregate")
+    )
     page = None if hides_key(catalog, relation) else page  # a cursor reveals the key
     for name in filter(None, (by_key, page, aggregate)):
         fields.claim(name)
@@ -227,20 +231,28 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
         history=relation in catalog.histories,
         events=relation in catalog.subscriptions,
         arguments=_arguments(catalog, relation, shown),
-        order=tuple(Sort(o.expr.name, o.descending, o.nulls_come_first) for o in view.order) if view is not None else (),
+        order=tuple(Sort(o.expr.name, o.descending, o.nulls_come_first) for o in view.order)
+        if view is not None
+        else (),
     )
 
 
 def hides_key(catalog: Catalog, relation: str) -> bool:
     """Whether a role may not see a part of the key."""
-    hidden = frozenset[str]() if catalog.access.grant is None else catalog.access.grant.hidden.get(relation, frozenset())
+    hidden = (
+        frozenset[str]() if catalog.access.grant is None else catalog.access.grant.hidden.get(relation, frozenset())
+    )
     return not hidden.isdisjoint(catalog.schema_of(relation).key or ())
 
 
 def _arguments(catalog: Catalog, relation: str, shown: Mapping[str, str]) -> dict[str, tuple[Column, bool]]:
     """The arguments that hints give, under their columns' names."""
     names = Namespace((*LIST_ARGUMENTS, *PAGE_ARGUMENTS, "asOf"))
-    found = [(a, catalog.schema_of(relation)[a.column]) for a in catalog.hints.query_by.get(relation, ()) if a.column in shown]
+    found = [
+        (a, catalog.schema_of(relation)[a.column])
+        for a in catalog.hints.query_by.get(relation, ())
+        if a.column in shown
+    ]
     return {names.claim(shown[c.name]): (c, a.required) for a, c in found}
 
 
@@ -341,7 +353,9 @@ def _templates(
         rows = _rows_of(catalog, template, entities)
         parameters = _parameters(template.parameters, ("limit", "offset") if rows is None else LIST_ARGUMENTS)
         rows = None if rows is None else replace(rows, parameters=parameters)
-        type_name = types.claim(graphql_name(name[:1].upper() + name[1:])) if rows is None else entities[rows.target].type_name
+        type_name = (
+            types.claim(graphql_name(name[:1].upper() + name[1:])) if rows is None else entities[rows.target].type_name
+        )
         own = shown_columns(template.schema.visible, events=template.events)
         columns = own if rows is None else entities[rows.target].columns
         shown[root] = Template(root, type_name, template, columns, parameters, rows)

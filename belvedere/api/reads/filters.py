@@ -143,7 +143,9 @@ SOME, NONE = "some", "none"
 Path = tuple[str, ...]
 
 
-def _column_conditions(column: Column, name: str, given: Given, parameter: MakeParameter, path: Path = ()) -> list[Condition]:
+def _column_conditions(
+    column: Column, name: str, given: Given, parameter: MakeParameter, path: Path = ()
+) -> list[Condition]:
     """Return the conditions on a column, or on the member of an object at `path`."""
     if not isinstance(given, dict):
         return []

@@ -57,7 +57,11 @@ def _of_query(query: StoreQuery, value: Any, own: bool = False) -> Any:
         for alias, fields in query.page.nodes:
             value[alias] = [_row(fields, query, row) for row in value[alias]]
         return value | {alias: str(value[alias]) for alias in query.page.total_count if not own}
-    return [_row(query.fields, query, row) for row in value] if isinstance(value, list) else _row(query.fields, query, value)
+    return (
+        [_row(query.fields, query, row) for row in value]
+        if isinstance(value, list)
+        else _row(query.fields, query, value)
+    )
 
 
 def _row(fields: Iterable[Field], query: StoreQuery, row: dict[str, Any]) -> dict[str, Any]:

@@ -36,7 +36,9 @@ def page_of(
     arguments = {n: a for n, a in asked.arguments.items() if a != Fixed(None)}
     arguments = {n: a for n, a in arguments.items() if relation is None or n not in relation.parameters}
     if "first" in arguments and "last" in arguments:
-        raise RequestError(BAD_VALUE, "`first` and `last` cannot be used together", "request two pages", node=asked.node)
+        raise RequestError(
+            BAD_VALUE, "`first` and `last` cannot be used together", "request two pages", node=asked.node
+        )
     backward = "last" in arguments or ("before" in arguments and not arguments.keys() & {"first", "after"})
     as_of = request.then(entity, asked.node, arguments, relation)
     names, costs = _names(request, fields_of, entity, asked, depth)

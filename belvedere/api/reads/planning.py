@@ -123,7 +123,9 @@ class ReadPlanner(RequestValues):
                 fields.append(Nested(alias, query))
                 costs.append(cost)
             else:
-                raise RequestError(BAD_VALUE, f"`{entity.type_name}` has no column to select", "add a column", node=found.node)
+                raise RequestError(
+                    BAD_VALUE, f"`{entity.type_name}` has no column to select", "add a column", node=found.node
+                )
         return tuple(fields), costs
 
     def members_of(
@@ -152,7 +154,9 @@ class ReadPlanner(RequestValues):
             return partial(self._of_many, self.page, entity.pages[name])
         return partial(self._of_many, self.groups, entity.aggregates[name]) if name in entity.aggregates else None
 
-    def _of_many(self, make: MakeQuery, relation: RelationshipField, asked: Selection, depth: int) -> tuple[StoreQuery, Cost]:
+    def _of_many(
+        self, make: MakeQuery, relation: RelationshipField, asked: Selection, depth: int
+    ) -> tuple[StoreQuery, Cost]:
         return make(self.model.entities[relation.target], asked, depth, self.given(relation, asked.arguments))
 
     # queries

@@ -11,7 +11,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from belvedere.api.failures import BAD_REQUEST, BAD_VALUE, INTERNAL, NOT_ALLOWED, NOT_FOUND, NOT_READY, TIME_OUT, RequestError
+from belvedere.api.failures import (
+    BAD_REQUEST,
+    BAD_VALUE,
+    INTERNAL,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    NOT_READY,
+    TIME_OUT,
+    RequestError,
+)
 from belvedere.api.reads.entities import Entity, Model
 from belvedere.api.serving.lazy_reader import LazyReader
 from belvedere.catalog.catalog import Catalog
@@ -132,7 +141,9 @@ class Provenance:
         id_ = asked.entity.id
         key = {asked.entity.columns[n].name: v for n, v in asked.key.items()}
         row, epoch = find_row(query_runner, id_, key_tests(self._catalog, id_, key))
-        return document(self._catalog, why(query_runner, id_, row, epoch, depth=asked.depth, size=asked.rows), self._shown)
+        return document(
+            self._catalog, why(query_runner, id_, row, epoch, depth=asked.depth, size=asked.rows), self._shown
+        )
 
     def _why_not(self, query_runner: QueryRunner, asked: WhyNotRequest) -> dict[str, Any]:
         from belvedere.api.reads.why_not_filters import predicate_of_filter  # few processes are asked for it

@@ -103,7 +103,9 @@ class RequestValues:
     def _filters(self) -> FilterReader:
         return FilterReader(self.values.parameter, self._asked_rows)
 
-    def _asked_rows(self, relation: RelationshipField, arguments: Mapping[str, Given], given: Given, depth: int) -> StoreQuery:
+    def _asked_rows(
+        self, relation: RelationshipField, arguments: Mapping[str, Given], given: Given, depth: int
+    ) -> StoreQuery:
         """The related rows that a filter asks about."""
         self.check_depth(depth, None)
         entity = self.model.entities[relation.target]
@@ -116,7 +118,9 @@ class RequestValues:
     def order(self, entity: Entity, given: Given | None) -> tuple[Sort, ...]:
         """`[{a: DESC}, {b: ASC}]`; the first mention of a column counts."""
         result: dict[str, Sort] = {}
-        for name, given_direction in (pair for part in as_list(given) if isinstance(part, dict) for pair in part.items()):
+        for name, given_direction in (
+            pair for part in as_list(given) if isinstance(part, dict) for pair in part.items()
+        ):
             found = self.direction(given_direction)
             if found is not None:
                 column = entity.columns[name].name

@@ -22,10 +22,14 @@ def role_catalog(catalog: Catalog, grant: Grant) -> Catalog:
     pushes = grant.pushes if Right.PUSH in grant.rights else frozenset()
     hidden, public = grant.hidden, catalog.public & relations
     inputs = {
-        i: replace(t, schema=_without(t.schema, hidden.get(i))) for i, t in catalog.inputs.items() if i in public | pushes
+        i: replace(t, schema=_without(t.schema, hidden.get(i)))
+        for i, t in catalog.inputs.items()
+        if i in public | pushes
     }
     views = {i: _role_view(v, public, hidden) for i, v in catalog.views.items() if i in public}
-    events = {i: replace(s, schema=_without(s.schema, hidden.get(i))) for i, s in catalog.subscriptions.items() if i in public}
+    events = {
+        i: replace(s, schema=_without(s.schema, hidden.get(i))) for i, s in catalog.subscriptions.items() if i in public
+    }
     links = (r for r in catalog.relationships if {r.owner, r.target} <= public and not r.reads_any(hidden))
     return replace(
         catalog,

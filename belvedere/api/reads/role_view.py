@@ -58,7 +58,9 @@ class RoleView:
     @cached_property
     def openapi_text(self) -> bytes:
         """The description of REST as OpenAPI has it."""
-        return json.dumps(openapi_of(self.api.model, self.api.limits, self.closed, self.longs), ensure_ascii=False).encode()
+        return json.dumps(
+            openapi_of(self.api.model, self.api.limits, self.closed, self.longs), ensure_ascii=False
+        ).encode()
 
     @cached_property
     def fingerprint(self) -> str:

@@ -58,7 +58,9 @@ def predicate_of_filter(entity: Entity, asked: Mapping[str, Any]) -> RowPredicat
     """The rows for which a filter holds."""
     tests = tuple(_tests(entity, asked, 1))
     if sum(1 for t in tests for _ in t.find_all(exp.Column)) > MAX_TESTS:
-        raise RequestError(LIMIT_EXCEEDED, f"more than {MAX_TESTS} comparisons in one question", "use fewer comparisons")
+        raise RequestError(
+            LIMIT_EXCEEDED, f"more than {MAX_TESTS} comparisons in one question", "use fewer comparisons"
+        )
     return RowPredicate(tests)
 
 
@@ -95,7 +97,9 @@ def _combined(word: str, parts: list[Expr]) -> Iterator[Expr]:
 def _of_column(known: Column, name: str, said: Any) -> Iterator[Expr]:
     if not isinstance(said, Mapping):
         raise RequestError(
-            BAD_VALUE, f"`{name}`: the operator is missing: write it before the value", f'write {{"{name}": {{"eq": "value"}}}}'
+            BAD_VALUE,
+            f"`{name}`: the operator is missing: write it before the value",
+            f'write {{"{name}": {{"eq": "value"}}}}',
         )
     for operator, value in said.items():
         yield _comparison(known, f"{name}.{operator}"[:100], operator, value)

@@ -126,7 +126,10 @@ def headers_of(path: str, request: RestRequest, rows: AnswerRows) -> dict[str, s
         query = [(name, value) for name, value in request.pairs if name not in ("after", "offset")]
         headers["link"] = f'<{path}?{urlencode([*query, following])}>; rel="next"'
     if rows.total is not None:
-        headers |= {"content-range": f"{_range(request, rows, rows.total)}/{rows.total}", "preference-applied": "count=exact"}
+        headers |= {
+            "content-range": f"{_range(request, rows, rows.total)}/{rows.total}",
+            "preference-applied": "count=exact",
+        }
     elif request.ranged:
         until = (request.offset or 0) + (0 if rows.more else len(json.loads(rows.body)))
         headers["content-range"] = f"{_range(request, rows, until)}/*"

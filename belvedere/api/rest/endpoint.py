@@ -64,7 +64,11 @@ class RestEndpoint:
         if request.method not in ("GET", "HEAD") and not (called and request.method == "POST"):
             message = f"rows cannot be changed by {request.method}"
             raise RequestError(
-                BAD_REQUEST, message, "push rows to an input: POST /streams/NAME", status=405, headers={"allow": METHODS}
+                BAD_REQUEST,
+                message,
+                "push rows to an input: POST /streams/NAME",
+                status=405,
+                headers={"allow": METHODS},
             )
         if not name:
             raise RequestError(NOT_FOUND, "the URL names no view", "`/openapi.json` lists all paths", status=404)
@@ -85,7 +89,9 @@ class RestEndpoint:
         if key and _ends_in(request, f"/{WHY_NOT}"):
             raise seen.requests.why_not_of_row(name, key.removesuffix(f"/{WHY_NOT}"))
         if key and _ends_in(request, WHY):
-            return await self._reported(seen, seen.requests.why(name, key.removesuffix(WHY), request.scope["query_string"]))
+            return await self._reported(
+                seen, seen.requests.why(name, key.removesuffix(WHY), request.scope["query_string"])
+            )
         is_long = len(query) + len(key) > SHORT
         if is_long:
             asked = await self._served.store.in_planner(lambda: seen.requests.asked(name, key or None, query))
@@ -105,9 +111,13 @@ class RestEndpoint:
 
     async def _reported(self, seen: RoleView, asked: Question) -> Response:
         """Return the input rows of a row, or where it was dropped. Answers are not cached."""
-        return JSONResponse(await self._served.provenance.answer(seen.catalog, asked), headers={"cache-control": "no-store"})
+        return JSONResponse(
+            await self._served.provenance.answer(seen.catalog, asked), headers={"cache-control": "no-store"}
+        )
 
-    async def _tagged(self, request: Request, asked: RestRequest, prepared: Prepared, media: str, mark: str) -> Response:
+    async def _tagged(
+        self, request: Request, asked: RestRequest, prepared: Prepared, media: str, mark: str
+    ) -> Response:
         """Return the answer with its entity tag, or 304 if the client has it; `mark` distinguishes it from answers to
         other roles.
         """
@@ -138,5 +148,7 @@ def _suffix(media: str) -> str:
 
 def _counts(request: Request) -> bool:
     """Whether `Prefer` asks for the number of all rows (RFC 7240). It is always exact."""
-    asked = (p.strip().lower() for value in request.headers.getlist("prefer") for p in value.replace(";", ",").split(","))
+    asked = (
+        p.strip().lower() for value in request.headers.getlist("prefer") for p in value.replace(";", ",").split(",")
+    )
     return any(p in _COUNTS for p in asked)

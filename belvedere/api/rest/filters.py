@@ -126,7 +126,9 @@ def _is(entity: Entity, test: Test, column: Column) -> dict[str, Any]:
     if test.value in ("null", "unknown", "not_null"):
         return {test.column: {"isNull": Fixed(test.value != "not_null")}}
     if test.value not in IS or not pa.types.is_boolean(column.type):
-        raise unreadable(test.column, f"`is` takes no `{test.value}` here", "write `is.null`, for booleans also `is.true`")
+        raise unreadable(
+            test.column, f"`is` takes no `{test.value}` here", "write `is.null`, for booleans also `is.true`"
+        )
     there, equal = {test.column: {"isNull": Fixed(False)}}, {test.column: {"eq": Fixed(test.value == "true")}}
     return _combined(entity, "and", [there, equal])
 

@@ -251,7 +251,9 @@ def _chosen(text: _TextCursor, depth: int) -> Chosen:
         raise unreadable(text.what, "`!inner` is not supported", hint)
     if text.starts("::") or text.starts("."):
         raise unreadable(
-            text.what, f"`{text.text[text.place : text.place + 20]}` is not supported", "select columns and relationships"
+            text.what,
+            f"`{text.text[text.place : text.place + 20]}` is not supported",
+            "select columns and relationships",
         )
     if not text.take("("):
         return Chosen(name, alias)

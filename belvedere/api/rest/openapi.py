@@ -51,7 +51,10 @@ _PARAMETERS: Mapping[str, tuple[Document, str]] = {
     "order": ({"type": "string"}, "Columns with directions: `a.desc.nullslast,b`."),
     "offset": ({"type": "integer", "minimum": 0, "maximum": 2**31 - 1}, "The number of rows to skip."),
     "after": ({"type": "string", "pattern": "^[0-9A-F]+$"}, "A cursor, from the header `Link` of the previous page."),
-    "and": ({"type": "string", "pattern": r"^\(.+\)$"}, "All of these: `(a.gt.1,or(b.eq.2,c.is.null))`. Also `not.and`."),
+    "and": (
+        {"type": "string", "pattern": r"^\(.+\)$"},
+        "All of these: `(a.gt.1,or(b.eq.2,c.is.null))`. Also `not.and`.",
+    ),
     "or": ({"type": "string", "pattern": r"^\(.+\)$"}, "One of these: `(a.eq.1,b.in.(2,3))`. Also `not.or`."),
     "as_of": ({"type": "string"}, "A former state: after an epoch (`5`), or at a time (`2024-03-01T09:00:00Z`)."),
 }
@@ -168,7 +171,13 @@ def _why_operation(entity: Entity) -> Document:
     doc = f"The rows that the row of {entity.name} with this key was computed from, by relation."
     found = _operation(f"why_{entity.field}", entity.name, doc, [*_keys(entity), *words])
     lists = {n: {"type": "array", "items": {"type": "object"}} for n in ("reads", "dropped", "late", "inputs")}
-    row = {"view": {"type": "string"}, "sql": {"type": "string"}, "row": _reference(entity.type_name), **lists, "since": SINCE}
+    row = {
+        "view": {"type": "string"},
+        "sql": {"type": "string"},
+        "row": _reference(entity.type_name),
+        **lists,
+        "since": SINCE,
+    }
     return _documented(found, row, "The rows it was computed from.")
 
 

@@ -41,7 +41,9 @@ class RestReads:
         return self.operations.bound(plan, request.literals, {}, claims)
 
     def _plan(self, request: RestRequest) -> Plan:
-        planner = ReadPlanner(self.operations.model, self.operations.limits, lambda scalar: request.literals[scalar.source[1]])
+        planner = ReadPlanner(
+            self.operations.model, self.operations.limits, lambda scalar: request.literals[scalar.source[1]]
+        )
         query, cost = _rows(planner, request)
         if not request.one and (request.counted or not _is_one(request, query)):
             query = _page(planner, request, query)

@@ -224,7 +224,9 @@ class _RequestReader:
             return self._chosen_rows(template, template.rows)
         given = _given(name_of(template), self.pairs, (*template.parameters, "select", "limit", "offset"))
         arguments = self._arguments(name_of(template), template.parameters, given, "")
-        arguments |= {n: self.literals.rows(given[n], n) for n in ("limit", "offset") if n in given and n not in arguments}
+        arguments |= {
+            n: self.literals.rows(given[n], n) for n in ("limit", "offset") if n in given and n not in arguments
+        }
         select = "" if "select" in template.parameters else given.get("select", "")
         fields: dict[str, Selection] = {}
         for chosen in read_select("select", select):
@@ -274,18 +276,28 @@ class _RequestReader:
     def _add(self, fields: dict[str, Selection], selection: Selection) -> None:
         known = fields.setdefault(selection.alias, selection)
         if known != selection:
-            raise unreadable("select", f"`{selection.alias}` is selected twice", "give one of them an alias: `other:column`")
+            raise unreadable(
+                "select", f"`{selection.alias}` is selected twice", "give one of them an alias: `other:column`"
+            )
         self.fields += 1
         self.aliases += selection.alias != selection.name
-        for number, most, what in ((self.fields, self.limits.fields, "fields"), (self.aliases, self.limits.aliases, "aliases")):
+        for number, most, what in (
+            (self.fields, self.limits.fields, "fields"),
+            (self.aliases, self.limits.aliases, "aliases"),
+        ):
             if number > most:
                 raise RequestError(LIMIT_EXCEEDED, f"more than {most} {what} in one request", "request less")
 
     def _embedded(self, entity: Entity, chosen: Chosen, said: Said) -> Selection:
         relation, alias = entity.relations.get(chosen.name), chosen.alias or chosen.name
         if relation is None:
-            hint = did_you_mean(chosen.name, sorted(entity.relations)) or f"its relationships: {', '.join(entity.relations)}"
-            raise unreadable("select", f'{entity.name} has no relationship "{chosen.name}"', hint if entity.relations else None)
+            hint = (
+                did_you_mean(chosen.name, sorted(entity.relations))
+                or f"its relationships: {', '.join(entity.relations)}"
+            )
+            raise unreadable(
+                "select", f'{entity.name} has no relationship "{chosen.name}"', hint if entity.relations else None
+            )
         target = self.model.entities[relation.target]
         assert chosen.parts is not None
         arguments = self._relation_arguments(relation, target, said, f"{alias}.")
@@ -293,7 +305,9 @@ class _RequestReader:
 
     # arguments
 
-    def _relation_arguments(self, relation: RelationshipField, target: Entity, said: Said, path: str) -> dict[str, Given]:
+    def _relation_arguments(
+        self, relation: RelationshipField, target: Entity, said: Said, path: str
+    ) -> dict[str, Given]:
         own = [p for p in said.own if p.is_word(tuple(relation.parameters))]
         said.own = [p for p in said.own if p not in own]
         arguments = self._arguments(relation.name, relation.parameters, words_of(own), path)
@@ -301,7 +315,9 @@ class _RequestReader:
             raise unreadable(said.own[0].key, f"{relation.name} is a single row, which takes no filter and no order")
         return arguments | self._list_arguments(target, said, path)
 
-    def _arguments(self, of: str, parameters: Mapping[str, Parameter], given: Mapping[str, str], path: str) -> dict[str, Given]:
+    def _arguments(
+        self, of: str, parameters: Mapping[str, Parameter], given: Mapping[str, str], path: str
+    ) -> dict[str, Given]:
         """The arguments of a query template or a relationship with parameters."""
         found: dict[str, Given] = {}
         for name, parameter in parameters.items():
@@ -376,7 +392,9 @@ def _check_required(entity: Entity, terms: list[Test | ConditionGroup]) -> None:
     for column, needed in entity.arguments.values():
         name = shown[column.name]
         if needed and name not in equal:
-            raise RequestError(BAD_VALUE, f"{entity.name} needs a value of `{name}`", f"add `{name}=eq.VALUE` to the URL")
+            raise RequestError(
+                BAD_VALUE, f"{entity.name} needs a value of `{name}`", f"add `{name}=eq.VALUE` to the URL"
+            )
 
 
 def _shape(selection: Selection) -> Any:

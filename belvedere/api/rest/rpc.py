@@ -40,7 +40,9 @@ def check_callable(source: Source) -> None:
     """Raise where what is called is no query template."""
     if not isinstance(source, Template):
         hint = f"read it: `/rest/{source.field}`"
-        raise RequestError(NOT_FOUND, f"{name_of(source)} is not a query template and cannot be called", hint, status=404)
+        raise RequestError(
+            NOT_FOUND, f"{name_of(source)} is not a query template and cannot be called", hint, status=404
+        )
 
 
 async def arguments_of(request: Request, most_bytes: int) -> bytes:
@@ -49,7 +51,9 @@ async def arguments_of(request: Request, most_bytes: int) -> bytes:
     body = await read_body(request.receive, most_bytes)
     kind = request.headers.get("content-type", "application/json").split(";")[0].strip().lower()
     if body.strip() and kind != "application/json":
-        raise RequestError(BAD_REQUEST, "the arguments must be JSON", "send `Content-Type: application/json`", status=415)
+        raise RequestError(
+            BAD_REQUEST, "the arguments must be JSON", "send `Content-Type: application/json`", status=415
+        )
     try:
         given = json.loads(body, parse_float=Decimal) if body.strip() else {}
     except (ValueError, RecursionError):

@@ -118,7 +118,9 @@ class LazyReader(Generic[R]):
                     if error.diagnostics[0].code in AWAY - {NO_FILE}:
                         raise
                     message = "no epoch is committed yet"
-                    raise RequestError(NOT_READY, message, "try again when `/readyz` returns 200", status=503) from error
+                    raise RequestError(
+                        NOT_READY, message, "try again when `/readyz` returns 200", status=503
+                    ) from error
             return self._reader
 
 

@@ -13,7 +13,9 @@ CHILD = "belvedere.api.serving.child"
 
 def has_orphans(root: Path = Path("/proc")) -> bool:
     """Whether an API process of this user is there whose run is not; False where the system does not say it."""
-    return any(_is_orphan(root, entry) for entry in root.iterdir() if entry.name.isdecimal()) if root.is_dir() else False
+    return (
+        any(_is_orphan(root, entry) for entry in root.iterdir() if entry.name.isdecimal()) if root.is_dir() else False
+    )
 
 
 def _is_orphan(root: Path, process: Path) -> bool:

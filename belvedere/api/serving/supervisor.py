@@ -65,7 +65,9 @@ class Supervisor:
                 if self._closed.is_set():
                     return
                 _end_input(self.child)
-                with contextlib.suppress(OSError):  # no memory for it, or it died at once: tried again after the next pause
+                with contextlib.suppress(
+                    OSError
+                ):  # no memory for it, or it died at once: tried again after the next pause
                     self.child = self._start()
                     self._again(_how(code))
 

@@ -87,7 +87,9 @@ class Cursor:
 
     def document(self, epoch: int) -> str:
         """Return the cursor's document after this epoch."""
-        return json.dumps({"seq": self.done, "epoch": epoch, "sent": self.sent, "again": self.again, "store": self.store})
+        return json.dumps(
+            {"seq": self.done, "epoch": epoch, "sent": self.sent, "again": self.again, "store": self.store}
+        )
 
 
 @dataclass
@@ -107,7 +109,9 @@ class Exports:
         self.store = store
         self.deliveries = tuple(_delivery(e, catalog, sinks) for e in catalog.exports) if sinks else ()
         self._name = identity_of(store).sinks if self.deliveries else ""
-        self.cursors = {d.cursor: Cursor.of_document(store.document(d.cursor)).of_store(self._name) for d in self.deliveries}
+        self.cursors = {
+            d.cursor: Cursor.of_document(store.document(d.cursor)).of_store(self._name) for d in self.deliveries
+        }
         self._plain = [d for d in self.deliveries if not opens_outlets(d.sink.connector)]
         self._lines = [*self._open([d for d in self.deliveries if opens_outlets(d.sink.connector)])]
         self._notices: list[str] = []
@@ -119,7 +123,9 @@ class Exports:
             by_sink.setdefault(delivery.sink.name, []).append(delivery)
         for own in by_sink.values():
             outgoings = [
-                Outgoing(d.sink, d.export.target, self._name, d.key, d.relation, self.cursors[d.cursor].again, self.store)
+                Outgoing(
+                    d.sink, d.export.target, self._name, d.key, d.relation, self.cursors[d.cursor].again, self.store
+                )
                 for d in own
             ]
             for places, outlet in open_outlets(outgoings):
@@ -190,7 +196,9 @@ class Exports:
             if reached is not None and reached > last:
                 name, target = delivery.sink.name, delivery.export.target
                 message = f'sink "{name}" has events of "{target}" up to {reached:,}, and the store up to {last:,}'
-                hint = "the store was restored from an older backup: export to another target, or start with a new store"
+                hint = (
+                    "the store was restored from an older backup: export to another target, or start with a new store"
+                )
                 raise fail("B6211", message, hint=hint)
             if reached is not None and reached > cursor.done:
                 more[delivery.cursor] = replace(cursor, done=reached, sent=reached)
@@ -294,7 +302,9 @@ def send_again(catalog: Catalog, sinks: Mapping[str, Sink], store: Store, name: 
     if not requested:
         known = ", ".join(dict.fromkeys(d.name for d in deliveries))
         raise fail(
-            "B6114", f"the script exports nothing to `{name}`", hint=f"its exports: {known}" if known else "it has no exports"
+            "B6114",
+            f"the script exports nothing to `{name}`",
+            hint=f"its exports: {known}" if known else "it has no exports",
         )
     changes = {d.relation for d in requested if d.relation.endswith(CHANGES)}
     going = [d for d in deliveries if d in requested or d.relation in changes]

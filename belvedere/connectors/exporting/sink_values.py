@@ -32,9 +32,7 @@ class UnfittingValue:
     def refusal(self, code: str, sink: str, target: str) -> BelvedereError:
         """Return the error that ends the export."""
         reported = f"{self.value[:200]} ({self.own}) of event {self.event:,}"
-        message = (
-            f'sink "{sink}" cannot write "{target}": its column "{self.column}" is {self.theirs}, which cannot hold {reported}'
-        )
+        message = f'sink "{sink}" cannot write "{target}": its column "{self.column}" is {self.theirs}, which cannot hold {reported}'
         hint = 'change the table\'s column, cast in the view, or export to another table: `names = { Target = "name" }`'
         return fail(code, message, hint=hint)
 
@@ -66,7 +64,9 @@ def in_type(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray | in
 
 
 def _cast(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
-    if pa.types.is_integer(column.type) and pa.types.is_decimal(type_):  # Arrow asks for room for any number of the type
+    if pa.types.is_integer(column.type) and pa.types.is_decimal(
+        type_
+    ):  # Arrow asks for room for any number of the type
         column = column.cast(pa.decimal128(INTEGER_DIGITS, 0))
     return column.cast(type_)
 
@@ -76,7 +76,9 @@ def _first_failing(column: pa.ChunkedArray, attempt: Callable[[pa.ChunkedArray],
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2
-        part = pa.array(column.slice(low, middle - low).to_pylist(), column.type)  # a slice of lists casts all their values
+        part = pa.array(
+            column.slice(low, middle - low).to_pylist(), column.type
+        )  # a slice of lists casts all their values
         try:
             attempt(pa.chunked_array([part]))
         except pa.ArrowException:

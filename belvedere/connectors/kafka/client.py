@@ -22,7 +22,9 @@ def client_settings(kind: str, name: str, options: Mapping[str, Any]) -> Setting
     """The settings of a client of `kind` ("source" or "sink") `name`. Raises B6200."""
     servers = options.get("servers")
     if not isinstance(servers, str) or not servers:
-        raise fail("B6200", f'{kind} "{name}" names no servers', hint='write `servers = "localhost:9092"` in belvedere.toml')
+        raise fail(
+            "B6200", f'{kind} "{name}" names no servers', hint='write `servers = "localhost:9092"` in belvedere.toml'
+        )
     given = {k: _plain(v) for k, v in options.items() if "." in k}
     protocol = str(given.get("security.protocol", "")).upper()
     if protocol.startswith("SASL") and not ({"sasl.mechanism", "sasl.mechanisms"} & given.keys()):
@@ -63,7 +65,9 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def explaining_failures(what: str, other: Callable[[KafkaError], BelvedereError | None] = lambda error: None) -> Iterator[None]:
+def explaining_failures(
+    what: str, other: Callable[[KafkaError], BelvedereError | None] = lambda error: None
+) -> Iterator[None]:
     """Errors of Kafka within become diagnostics: what `other` says, else B6201 (it does not answer) or B6200 (a setting that is none)."""
     try:
         yield

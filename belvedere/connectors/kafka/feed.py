@@ -57,7 +57,10 @@ class KafkaFeed:
         self.source, self.input, self.topic = source.name, table, topic_of(source, requested.table)
         self.settings = client_settings("source", source.name, requested.options)
         self.cluster = Cluster(source.name, self.settings)
-        self.starting, self.skips = starting_of(source.name, requested.options), requested.options.get("on_lost") == "skip"
+        self.starting, self.skips = (
+            starting_of(source.name, requested.options),
+            requested.options.get("on_lost") == "skip",
+        )
         self.most = int(requested.options.get("max_rows", MAX_ROWS))
         options = format_options(source, requested.table, requested.options)
         self.shape = MessageShape(
@@ -238,7 +241,13 @@ class KafkaFeed:
         marks = self._openings(new) if self.input.watermarks else ()
         times = message_times(found.times)
         return Arrived(
-            found.rows, found.rejected, found.refused, marks=marks, notices=notices, producers=found.producers, times=times
+            found.rows,
+            found.rejected,
+            found.refused,
+            marks=marks,
+            notices=notices,
+            producers=found.producers,
+            times=times,
         )
 
     def sample(self, rows: int) -> list[tuple[MessageRange, list[Message]]]:
@@ -256,12 +265,15 @@ class KafkaFeed:
         finally:
             reader.close()
 
-    def rows_of(self, found: Iterable[tuple[MessageRange, list[Message]]], spark: Callable[[], SparkSession]) -> Arrived:
+    def rows_of(
+        self, found: Iterable[tuple[MessageRange, list[Message]]], spark: Callable[[], SparkSession]
+    ) -> Arrived:
         """Messages of a sample as an epoch that begins with them takes them."""
         chunks = [self.shape.chunk(r.label, messages) for r, messages in found]
         session = spark() if any(c.undecided for c in chunks) else None
         return self._arrived(
-            gathered(session, self.input.id, self.shape, chunks), {(t.name, p) for t in self._topics for p in t.partitions}
+            gathered(session, self.input.id, self.shape, chunks),
+            {(t.name, p) for t in self._topics for p in t.partitions},
         )
 
     def past(self, past: PastSpan, files: Sequence[SourceFile]) -> Iterator[OffsetRange]:

@@ -82,7 +82,9 @@ def key_format(source: str, table: str, name: str | None, options: Mapping[str, 
     """The format that a table's keys have. Raises B6206."""
     if name is not None and name not in MESSAGE_FORMATS:
         listed = ", ".join(f'"{n}"' for n in MESSAGE_FORMATS)
-        raise fail("B6206", f'keys of table "{table}" of source "{source}" cannot be "{name}"', hint=f"write one of {listed}")
+        raise fail(
+            "B6206", f'keys of table "{table}" of source "{source}" cannot be "{name}"', hint=f"write one of {listed}"
+        )
     return KeyFormat(name, options)
 
 
@@ -134,7 +136,9 @@ def _typed(value: Any, column: Column) -> Any:
     if isinstance(value, str) and not T.is_string(column.type):
         try:
             values = pa.array([value])
-            return (decimals_of(values, column.type) if T.is_decimal(column.type) else values.cast(column.type))[0].as_py()
+            return (decimals_of(values, column.type) if T.is_decimal(column.type) else values.cast(column.type))[
+                0
+            ].as_py()
         except MISFITS:
             return value
     return value

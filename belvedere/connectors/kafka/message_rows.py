@@ -36,7 +36,9 @@ METADATA: Mapping[str, tuple[pa.DataType, Callable[[Message], Any]]] = {
     "headers": (HEADERS, lambda m: list({k: _text(v) for k, v in m.headers() or ()}.items())),
 }
 """Metadata columns of a message: type and getter. Of headers with the same name the last one counts."""
-NO_VALUE = Reason("has no value: only a table with a primary key accepts deletes", RejectionKind.NO_VALUE, "has no value")
+NO_VALUE = Reason(
+    "has no value: only a table with a primary key accepts deletes", RejectionKind.NO_VALUE, "has no value"
+)
 NO_KEY = Reason("has no value, and no key of the row to delete", RejectionKind.NO_VALUE)
 NO_KEY_AT_ALL = Reason("has no key", RejectionKind.KEY)
 BAD_KEY = Reason("has a key that is not UTF-8", RejectionKind.KEY)
@@ -126,7 +128,9 @@ class MessageShape:
             found = next((c for c in self.columns if c.name == name), None)
             if found is not None and found.type != METADATA[kind][0] and name not in self._of_keys:
                 requested = type_text(METADATA[kind][0])
-                raise fail("B6206", f'column "{name}" is the {kind} of a message', hint=f'declare it as {name} = "{requested}"')
+                raise fail(
+                    "B6206", f'column "{name}" is the {kind} of a message', hint=f'declare it as {name} = "{requested}"'
+                )
 
     @property
     def payload(self) -> tuple[Column, ...]:
@@ -171,7 +175,10 @@ class MessageShape:
             label,
             whole,
             tuple(Undecided(n, messages[n].offset(), t) for n, t in sorted(undecided.items())),
-            tuple(Refused(n, messages[n].offset(), self._shown(messages[n].value()), r) for n, r in sorted(refused.items())),
+            tuple(
+                Refused(n, messages[n].offset(), self._shown(messages[n].value()), r)
+                for n, r in sorted(refused.items())
+            ),
         )
 
     @property
@@ -202,7 +209,9 @@ class MessageShape:
         if len(kept) == len(values):
             return found
         undecided = {kept[n]: t for n, t in found.undecided.items()}
-        return Decoded(placed(found.rows, kept, len(values)), undecided, {kept[n]: r for n, r in found.refused.items()} | lost)
+        return Decoded(
+            placed(found.rows, kept, len(values)), undecided, {kept[n]: r for n, r in found.refused.items()} | lost
+        )
 
     def _keys(self, messages: Sequence[Message], gone: Sequence[int]) -> Decoded:
         """Decode the keys: of all messages if columns come from the key, else of messages without a value."""

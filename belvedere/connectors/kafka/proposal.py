@@ -103,7 +103,9 @@ def _registered(address: str, topic: str, values: Sequence[bytes]) -> str:
     """The format of the newest of these messages or keys. Raises B6103, B6205."""
     found = newest_known(topic, values, lambda v: of_message(number_of(v) or 0, address, format_of))
     if found not in ("avro", "protobuf"):
-        raise fail("B6103", f'topic "{topic}" has messages of a {found.upper()} schema in the registry, which is not supported')
+        raise fail(
+            "B6103", f'topic "{topic}" has messages of a {found.upper()} schema in the registry, which is not supported'
+        )
     return found
 
 

@@ -65,7 +65,9 @@ def read_by_tasks(
         return _as_written(spark, table, reported, shape, folder)
     except PySparkException as error:
         shutil.rmtree(folder, ignore_errors=True)
-        detail = next((line for line in reversed(str(error).split("\n")) if "belvedere." in line), str(error).split("\n")[0])
+        detail = next(
+            (line for line in reversed(str(error).split("\n")) if "belvedere." in line), str(error).split("\n")[0]
+        )
         raise fail("B6201", "Spark's tasks could not read the messages", detail=detail.strip()[:500]) from error
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -76,11 +78,15 @@ def _as_written(spark: SparkSession, table: str, reported: Rows, shape: MessageS
     """All messages are rows: they stay in the files that the tasks wrote."""
     into, files = Gathering(spark, table, shape), dict[str, None]()
     for file, label, count in (
-        r for batch in reported.batches(["file", "label", "rows"]) for r in zip(*batch.to_pydict().values(), strict=True)
+        r
+        for batch in reported.batches(["file", "label", "rows"])
+        for r in zip(*batch.to_pydict().values(), strict=True)
     ):
         files.setdefault(file)
         into.count(count, label)
-    rows = Rows(schema=shape.schema, files=tuple(_seen(folder / f) for f in files), count=sum(n for n, _ in into.producers))
+    rows = Rows(
+        schema=shape.schema, files=tuple(_seen(folder / f) for f in files), count=sum(n for n, _ in into.producers)
+    )
     weakref.finalize(rows, shutil.rmtree, folder, True)
     return Gathered(rows, (), 0, tuple(into.producers))
 
@@ -122,7 +128,9 @@ def _task(
             with pq.ParquetWriter(file, schema, compression="lz4", write_statistics=False) as writer:
                 for range_, messages in reader_of(settings).read(parts[number]):
                     chunk = shape.chunk(range_.label, messages)
-                    writer.write_table(chunk.rows.rename_columns(schema.names), row_group_size=max(1, chunk.rows.num_rows))
+                    writer.write_table(
+                        chunk.rows.rename_columns(schema.names), row_group_size=max(1, chunk.rows.num_rows)
+                    )
                     yield _reported(file.name, chunk)
 
     return read

@@ -26,7 +26,9 @@ def topic_parts(source: Source, imports: Sequence[Imported]) -> list[SourcePart]
     found: list[SourcePart] = []
     for imported, topics in requested:
         if not topics:
-            found.append(SourcePart(topic_of(source, imported.table), imported=imported.name, note="there is no such topic"))
+            found.append(
+                SourcePart(topic_of(source, imported.table), imported=imported.name, note="there is no such topic")
+            )
         found += (p for t in topics for p in _partitions(t, imported, starts, ends))
     for topic in others:
         count = sum(ends[topic.name, p] - starts[topic.name, p] for p in topic.partitions)

@@ -52,7 +52,9 @@ def _columns(source: Source, table: str, newest: Callable[[], Sequence[Message]]
 
     found = format_named(source.format or "json").columns(table, sample, format_options(source, table, source.options))
     types = {n: METADATA[k][0] for n, k in metadata.items()}
-    types |= keys_of(source, table, source.options).types(table, [n for n, k in metadata.items() if k == "key"], sampled_keys)
+    types |= keys_of(source, table, source.options).types(
+        table, [n for n, k in metadata.items() if k == "key"], sampled_keys
+    )
     return pa.schema([*(f for f in found if f.name not in metadata), *(pa.field(n, t) for n, t in types.items())])
 
 

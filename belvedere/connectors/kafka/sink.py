@@ -92,7 +92,9 @@ class KafkaOutlet:
         for topic in dict.fromkeys(e.topic for e in self.exports):
             count = sum(e.topic == topic for e in self.exports)
             if self.is_exact and count > MAX_MARKS:
-                message = f'{count} exports of the sink "{self.sink}" go to the topic "{topic}"; the maximum is {MAX_MARKS}'
+                message = (
+                    f'{count} exports of the sink "{self.sink}" go to the topic "{topic}"; the maximum is {MAX_MARKS}'
+                )
                 raise fail("B6209", message, hint=f"give some of them another topic: `names` under [sinks.{self.sink}]")
 
     def reached(self) -> Sequence[int | None]:
@@ -106,7 +108,9 @@ class KafkaOutlet:
                 )
                 return [None] * len(self.exports)
             made = Producer(self.settings | TRANSACTION | {"transactional.id": self.name})
-            made.init_transactions(TIMEOUT_SECONDS)  # the old one's open transaction ends here: only then the marks say all
+            made.init_transactions(
+                TIMEOUT_SECONDS
+            )  # the old one's open transaction ends here: only then the marks say all
             self._marks = self._committed()
         self._producer = made
         return [self._marks[e.topic].get(e.mark) for e in self.exports]
@@ -122,7 +126,9 @@ class KafkaOutlet:
     def _committed(self) -> dict[str, dict[str, int]]:
         consumer = self._group()
         try:
-            found = consumer.committed([TopicPartition(t, 0) for t in sorted({e.topic for e in self.exports})], TIMEOUT_SECONDS)
+            found = consumer.committed(
+                [TopicPartition(t, 0) for t in sorted({e.topic for e in self.exports})], TIMEOUT_SECONDS
+            )
         finally:
             consumer.close()
         return {p.topic: self._with_room(p.topic, json.loads(p.metadata) if p.metadata else {}) for p in found}
@@ -179,7 +185,9 @@ class KafkaOutlet:
                 producer.produce(topic, value, key, headers=headers, on_delivery=self._heed)
             except BufferError:
                 if time.monotonic() > end:
-                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the queue of messages stays full")) from None
+                    raise KafkaException(
+                        KafkaError(KafkaError._TIMED_OUT, "the queue of messages stays full")
+                    ) from None
                 producer.poll(0.1)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
@@ -192,9 +200,7 @@ class KafkaOutlet:
     def _too_large(self, topic: str, key: bytes | None, size: int, which: str) -> BelvedereError:
         shown = (key or b"").decode(errors="replace")[:200]
         named = f"the row with the key {shown}" if key is not None else which
-        hint = (
-            f'raise `max.message.bytes` of the topic, and set `"message.max.bytes" = {size + ROOM}` under [sinks.{self.sink}]'
-        )
+        hint = f'raise `max.message.bytes` of the topic, and set `"message.max.bytes" = {size + ROOM}` under [sinks.{self.sink}]'
         message = f'{named} is too large for the topic "{topic}" of the sink "{self.sink}": {size:,} bytes'
         return fail("B6209", message, hint=hint)
 
@@ -203,11 +209,15 @@ class KafkaOutlet:
         for place, number in last.items():
             self._marks[self.exports[place].topic][self.exports[place].mark] = number
         changed = {self.exports[place].topic: number for place, number in last.items()}
-        offsets = [TopicPartition(t, 0, n, json.dumps(self._marks[t], separators=(",", ":"))) for t, n in changed.items()]
+        offsets = [
+            TopicPartition(t, 0, n, json.dumps(self._marks[t], separators=(",", ":"))) for t, n in changed.items()
+        ]
         group = self._group()
         try:
             metadata = group.consumer_group_metadata()
-            _within(2 * TIMEOUT_SECONDS, lambda: producer.send_offsets_to_transaction(offsets, metadata, TIMEOUT_SECONDS))
+            _within(
+                2 * TIMEOUT_SECONDS, lambda: producer.send_offsets_to_transaction(offsets, metadata, TIMEOUT_SECONDS)
+            )
             producer.commit_transaction(TIMEOUT_SECONDS)
         finally:
             group.close()

@@ -30,7 +30,9 @@ def metadata_of(source: Source, table: str) -> dict[str, str]:
         if kind not in METADATA:
             listed = ", ".join(f'"{k}"' for k in METADATA)
             raise fail(
-                "B6206", f'column "{name}" of table "{table}" cannot be "{kind}" of a message', hint=f"write one of {listed}"
+                "B6206",
+                f'column "{name}" of table "{table}" cannot be "{kind}" of a message',
+                hint=f"write one of {listed}",
             )
     return found
 

@@ -56,7 +56,8 @@ class TopicOffsets:
         """The offset that `as_document` wrote; none for an empty document."""
         topics = document.get("topics", {})
         places, begun = (
-            {(t, int(p)): int(o) for t, d in topics.items() for p, o in d[key].items()} for key in ("partitions", "begun")
+            {(t, int(p)): int(o) for t, d in topics.items() for p, o in d[key].items()}
+            for key in ("partitions", "begun")
         )
         seen = {t: int(d.get("seen", 0)) for t, d in topics.items()}
         return cls({t: d["id"] for t, d in topics.items()}, places, begun, seen, "topics" in document)

@@ -23,7 +23,9 @@ _MEANINGS = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"
 _NULL = rb"\N"
 _MARK = "\ufeff".encode()
 """Arrow leaves it out at the beginning of what it reads."""
-_PARSED = csv.ParseOptions(delimiter="\t", quote_char=False, double_quote=False, escape_char=False, ignore_empty_lines=False)
+_PARSED = csv.ParseOptions(
+    delimiter="\t", quote_char=False, double_quote=False, escape_char=False, ignore_empty_lines=False
+)
 
 
 def copied_blocks(pieces: Iterable[bytes | bytearray | memoryview], columns: Sequence[str]) -> Iterator[Block]:

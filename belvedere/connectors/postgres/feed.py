@@ -83,7 +83,12 @@ class TableFeed:
     """A table, and how far it was read."""
 
     def __init__(self, requested: FeedRequest, reader: SlotReader):
-        self.id, self.columns, self.reader, self.former = requested.input.id, requested.columns, reader, requested.former
+        self.id, self.columns, self.reader, self.former = (
+            requested.input.id,
+            requested.columns,
+            reader,
+            requested.former,
+        )
         self.memory, self.table = requested.memory, reader.server.table(requested.table)
         key, position = tuple(requested.input.primary_key), LogPosition.of_document(requested.offset)
         types = {c.name: type_text(c.type) for c in requested.columns}

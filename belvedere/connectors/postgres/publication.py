@@ -47,7 +47,9 @@ def published(server: Server, tables: Mapping[str, Table]) -> tuple[tuple[int, s
     places = {name: tuple(place) for name, *place in rows}
     for table in tables.values():
         _check(server, table, places, by_root)
-    return (oid, writer), {n: with_place(t, places[n][0], t.row_type if places[n][3] else "") for n, t in tables.items()}
+    return (oid, writer), {
+        n: with_place(t, places[n][0], t.row_type if places[n][3] else "") for n, t in tables.items()
+    }
 
 
 def with_place(table: Table, published: int, moved: str) -> Table:
@@ -60,12 +62,12 @@ def _check(server: Server, table: Table, places: Mapping[str, tuple[Any, ...]], 
     name, quoted = table.name, table.quoted
     if table.is_secured:
         hint = "let the role bypass the policies: ALTER ROLE ... BYPASSRLS"
-        raise fail("B6222", f'policies of table "{name}" of source "{server.source}" hide rows from this role', hint=hint)
+        raise fail(
+            "B6222", f'policies of table "{name}" of source "{server.source}" hide rows from this role', hint=hint
+        )
     if table.is_partitioned and not by_root:
         hint = f"the owner runs: {_altered(server)} SET (publish_via_partition_root = true)"
-        message = (
-            f'the publication "{server.publication}" publishes changes of table "{name}" under the names of its partitions'
-        )
+        message = f'the publication "{server.publication}" publishes changes of table "{name}" under the names of its partitions'
         raise fail("B6224", message, hint=hint)
     if not table.is_logged:
         hint = f"the owner runs: ALTER TABLE {quoted} SET LOGGED"
@@ -77,7 +79,9 @@ def _check(server: Server, table: Table, places: Mapping[str, tuple[Any, ...]], 
     if is_filtered or is_cut:
         what = "rows" if is_filtered else "columns"
         hint = f"the owner runs: {_altered(server)} DROP TABLE {quoted}; {_altered(server)} ADD TABLE {quoted}"
-        raise fail("B6224", f'the publication "{server.publication}" does not publish {what} of table "{name}"', hint=hint)
+        raise fail(
+            "B6224", f'the publication "{server.publication}" does not publish {what} of table "{name}"', hint=hint
+        )
     if table.state.identity == "f" and any(c.is_generated for c in table.state.columns):
         _check_generated(server, table)
     _check_partitions(server, table)

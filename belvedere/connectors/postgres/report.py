@@ -32,7 +32,9 @@ def table_parts(source: Source, imports: Sequence[Imported]) -> list[SourcePart]
             for name, is_published, has_key in server.ask(_TABLES, server.publication, server.schema)
         ]
         there = {p.table for p in found}
-        found += (SourcePart(t, imported=i.name, note="there is no such table") for t, i in by_table.items() if t not in there)
+        found += (
+            SourcePart(t, imported=i.name, note="there is no such table") for t, i in by_table.items() if t not in there
+        )
         return [*found, *_slot(server, end)]
 
 

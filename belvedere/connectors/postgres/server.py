@@ -55,7 +55,10 @@ class Server:
         options = source.options
         self.source, self.url = source.name, str(options.get("url", ""))
         self.schema = str(options.get("schema", "public"))
-        self.publication, self.slot = str(options.get("publication", "belvedere")), str(options.get("slot", "belvedere"))
+        self.publication, self.slot = (
+            str(options.get("publication", "belvedere")),
+            str(options.get("slot", "belvedere")),
+        )
         if not self.url.startswith(("postgresql://", "postgres://")):
             hint = 'write `url = "postgresql://user:${env:PASSWORD}@host/database"`'
             raise fail("B6222", f'source "{source.name}" has no url', hint=hint)
@@ -100,8 +103,14 @@ class Server:
             code, said = getattr(error, "sqlstate", None), str(error).strip().split("\n")[0]
             if code in WAITS:
                 hint = "it continues when the lock is released"
-                raise fail("B6227", f'source "{self.source}" waits for a locked table', detail=said, hint=hint) from error
-            if isinstance(error, psycopg.OperationalError) and code != "53400" and (code or "08")[:2] in ("08", "57", "53"):
+                raise fail(
+                    "B6227", f'source "{self.source}" waits for a locked table', detail=said, hint=hint
+                ) from error
+            if (
+                isinstance(error, psycopg.OperationalError)
+                and code != "53400"
+                and (code or "08")[:2] in ("08", "57", "53")
+            ):
                 self.close()
                 hint = "check that the server runs, and that `url` has its host, port, user and database"
                 raise fail("B6220", f'source "{self.source}" does not answer', detail=said, hint=hint) from error
@@ -117,7 +126,10 @@ class Server:
             "SELECT slot_name, active FROM pg_replication_slots",
         }
         return fail(
-            "B6222", f'the server of source "{self.source}" refuses the request', detail=said, hint=hints.get(code or "")
+            "B6222",
+            f'the server of source "{self.source}" refuses the request',
+            detail=said,
+            hint=hints.get(code or ""),
         )
 
     # -- tables -------------------------------------------------------------------------------------------------------
@@ -228,7 +240,9 @@ class Server:
         self.ask("SELECT pg_logical_emit_message(true, 'belvedere', '')")
         if self.flushed() < position:
             raise fail(
-                "B6227", f'source "{self.source}" waits until the log of its server is on disk', hint="it continues by itself"
+                "B6227",
+                f'source "{self.source}" waits until the log of its server is on disk',
+                hint="it continues by itself",
             )
 
     def last_transaction(self, to: int) -> tuple[int, int] | None:
@@ -236,7 +250,9 @@ class Server:
         text = """SELECT data FROM pg_logical_slot_peek_binary_changes(
                   %s, ('0/0'::pg_lsn + %s::numeric)::pg_lsn, NULL, 'proto_version', '1', 'publication_names', %s)
                   WHERE get_byte(data, 0) IN (66, 67)"""
-        found = transactions(bytes(d) for (d,) in self.ask(text, self.slot, to, in_quotes(self.publication), binary=True))
+        found = transactions(
+            bytes(d) for (d,) in self.ask(text, self.slot, to, in_quotes(self.publication), binary=True)
+        )
         return next(((t.end, t.xid) for t in reversed(list(found)) if t.end <= to), None)
 
     def changes(self, to: int, most: int) -> list[tuple[int, bytes]]:

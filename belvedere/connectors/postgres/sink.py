@@ -61,7 +61,9 @@ class PostgresOutlet:
         """The number of the last event in the table; None where there is none. Raises B6220, B6221."""
         self.close()
         marks = sql.Identifier(self.schema, MARKS)
-        made = "CREATE TABLE IF NOT EXISTS {} (store text, target text, seq bigint NOT NULL, PRIMARY KEY (store, target))"
+        made = (
+            "CREATE TABLE IF NOT EXISTS {} (store text, target text, seq bigint NOT NULL, PRIMARY KEY (store, target))"
+        )
         with self._reported():
             self._connection = psycopg.connect(self.url, connect_timeout=5)
             with self._connection.transaction():
@@ -128,7 +130,9 @@ class PostgresOutlet:
             connection.execute(come.format(t=self.table, c=listed, v=values, s=staged, w=kept, n=number))
             return
         keys = sql.SQL(", ").join(map(sql.Identifier, self.key))
-        newest = sql.SQL("(SELECT DISTINCT ON ({k}) * FROM {s} ORDER BY {k}, {n} DESC) AS s").format(k=keys, s=stage, n=number)
+        newest = sql.SQL("(SELECT DISTINCT ON ({k}) * FROM {s} ORDER BY {k}, {n} DESC) AS s").format(
+            k=keys, s=stage, n=number
+        )
         equal = sql.SQL("t.{} IS NOT DISTINCT FROM {}")
         same = sql.SQL(" AND ").join(equal.format(sql.Identifier(k), self._cast(k)) for k in self.key)
         gone = sql.SQL("DELETE FROM {t} AS t USING {s} WHERE {same}").format(t=self.table, s=newest, same=same)

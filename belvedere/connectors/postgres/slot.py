@@ -152,7 +152,9 @@ class SlotReader:
         last = self._last(start)
         read = last if last is not None and last[0] > confirmed else None
         if self.server.last_transaction(start) != read:
-            raise self.server.slot_lost("its log is not the one that the store has read: the server was restored from a copy")
+            raise self.server.slot_lost(
+                "its log is not the one that the store has read: the server was restored from a copy"
+            )
 
     def _transactions(self, start: int, once: bool) -> tuple[list[LoggedTransaction], int, bool]:
         """The transactions behind a position, how far they reach, and whether there are more."""
@@ -204,7 +206,9 @@ class SlotReader:
         """Whether the store does not have what a transaction did to a table."""
         position = table.position
         assert position is not None
-        return transaction.end > position.lsn and not (position.snapshot is not None and position.snapshot.saw(transaction))
+        return transaction.end > position.lsn and not (
+            position.snapshot is not None and position.snapshot.saw(transaction)
+        )
 
     def _by_table(self, found: list[LoggedTransaction]) -> dict[str, TableChanges]:
         changes, followed = {name: TableChanges() for name in self.tables}, self._followed()
@@ -266,7 +270,9 @@ class SlotReader:
         assert self._log is not None
         known = None if name in batch.whole else table.position
         snapshot = batch.snapshot if known is None else known.snapshot
-        return LogPosition(batch.to, self._log, now.state, table.attnums(now), table.types, table.key, snapshot, batch.last)
+        return LogPosition(
+            batch.to, self._log, now.state, table.attnums(now), table.types, table.key, snapshot, batch.last
+        )
 
     def committed(self, name: str, batch: Batch) -> None:
         """A table's rows are in the store; after all of them the slot lets go of what is before."""

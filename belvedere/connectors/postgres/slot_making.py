@@ -67,7 +67,11 @@ class SlotMaking:
     def _waiting(self) -> BelvedereError:
         source, slot = self.server.source, self.server.slot
         for pid, user, since, database in self.server.ask(_BLOCKING, self._pid()):
-            who = f'process {pid} (user "{user}", database "{database}", since {since})' if pid else "a prepared transaction"
+            who = (
+                f'process {pid} (user "{user}", database "{database}", since {since})'
+                if pid
+                else "a prepared transaction"
+            )
             hint = f"it continues when that transaction ends; to end it: SELECT pg_terminate_backend({pid})"
             hint = hint if pid else "it continues when that transaction ends: SELECT gid FROM pg_prepared_xacts"
             return fail("B6227", f'source "{source}": slot "{slot}" waits for an open transaction of {who}', hint=hint)

@@ -70,9 +70,20 @@ class TableState:
     def as_document(self) -> dict[str, Any]:
         """The state as JSON data."""
         columns = [[c.number, c.name, c.type, c.modifier, c.is_generated] for c in self.columns]
-        found = {"oid": self.oid, "file": self.file, "identity": self.identity, "key": list(self.key), "columns": columns}
+        found = {
+            "oid": self.oid,
+            "file": self.file,
+            "identity": self.identity,
+            "key": list(self.key),
+            "columns": columns,
+        }
         meanings = [list(m) for m in self.meanings]
-        return found | {"partitions": self.partitions, "published": self.published, "moved": self.moved, "meanings": meanings}
+        return found | {
+            "partitions": self.partitions,
+            "published": self.published,
+            "moved": self.moved,
+            "meanings": meanings,
+        }
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> TableState:
@@ -157,13 +168,29 @@ class Table:
     @property
     def schema(self) -> pa.Schema:
         """The columns; those of the key are marked."""
-        marked = (f.with_metadata({KEY_MARK: b"1"}).with_nullable(False) if f.name in self.key else f for f in self.fields)
+        marked = (
+            f.with_metadata({KEY_MARK: b"1"}).with_nullable(False) if f.name in self.key else f for f in self.fields
+        )
         return pa.schema(list(marked))
 
 
 def table_of_row(row: Sequence[Any]) -> Table:
     """A row of `STATES`; without keys where its log cannot find rows."""
-    name, oid, kind, identity, file, columns, indexes, partitions, is_secured, meanings, row_type, persistence, leaves = row
+    (
+        name,
+        oid,
+        kind,
+        identity,
+        file,
+        columns,
+        indexes,
+        partitions,
+        is_secured,
+        meanings,
+        row_type,
+        persistence,
+        leaves,
+    ) = row
     states = tuple(ColumnState(*c[:5]) for c in columns or ())
     known = tuple(UniqueIndex(p, r, i, tuple(numbers), index) for p, r, i, numbers, index in indexes or ())
     required = {c[0] for c in columns or () if c[5]}
@@ -181,10 +208,14 @@ def _partition(space: str, name: str, identity: str, is_logged: bool, columns: S
     return TablePartition(space, name, found, is_logged)
 
 
-def _keys(identity: str, indexes: Sequence[UniqueIndex], required: set[int], generated: set[int]) -> Iterator[tuple[int, ...]]:
+def _keys(
+    identity: str, indexes: Sequence[UniqueIndex], required: set[int], generated: set[int]
+) -> Iterator[tuple[int, ...]]:
     """The keys whose values the log has of rows that change or go."""
     for index in indexes:
-        is_logged = {"d": index.is_primary, "i": index.is_identity, "f": required >= set(index.columns)}.get(identity, False)
+        is_logged = {"d": index.is_primary, "i": index.is_identity, "f": required >= set(index.columns)}.get(
+            identity, False
+        )
         if is_logged and index.is_immediate and not generated & set(index.columns):
             yield index.columns
 
@@ -193,7 +224,9 @@ def keyless(source: str, table: Table) -> BelvedereError:
     """The diagnostic B6223 of a table whose log cannot find rows; its hint fits what is in the way."""
     name, primary = table.quoted, next((i for i in table.indexes if i.is_primary), None)
     generated = [c.name for c in table.state.columns if c.is_generated and primary and c.number in primary.columns]
-    named = next((i for i in table.indexes if table.state.identity == "d" and i.is_immediate and table.is_required(i)), None)
+    named = next(
+        (i for i in table.indexes if table.state.identity == "d" and i.is_immediate and table.is_required(i)), None
+    )
     if table.state.identity == "n" or (primary and primary.is_immediate and not generated):
         hint = f"the owner runs: ALTER TABLE {name} REPLICA IDENTITY DEFAULT"
     elif primary is None and named is not None:
@@ -216,9 +249,7 @@ def other_key(table: Table, requested: set[int]) -> BelvedereError:
     index = next((i for i in table.indexes if set(i.columns) == requested), None)
     if index is not None:
         identity = "DEFAULT" if index.is_primary else f"USING INDEX {in_quotes(index.name)}"
-        hint = (
-            f"the store identifies its rows by the columns of the index {in_quotes(index.name)}; the owner runs: ALTER TABLE "
-        )
+        hint = f"the store identifies its rows by the columns of the index {in_quotes(index.name)}; the owner runs: ALTER TABLE "
         hint += f"{table.quoted} REPLICA IDENTITY {identity}"
     return fail("B6223", f'table "{table.name}" has another primary key', hint=hint)
 

@@ -58,7 +58,9 @@ class FormerValues:
         fields = [self.columns[p] for p in self.table.key_places]
         schema = pa.schema([pa.field(c.name, c.type) for c in self.columns])
         keys = list(dict.fromkeys(v.key for row in self.rows for v in row if isinstance(v, StoredValue)))
-        arrays = [column_of([v if isinstance(v := k[n], bytes) else None for k in keys], c)[0] for n, c in enumerate(fields)]
+        arrays = [
+            column_of([v if isinstance(v := k[n], bytes) else None for k in keys], c)[0] for n, c in enumerate(fields)
+        ]
         if self.find is None:
             return schema.empty_table(), {}
         names = [c.name for c in fields]

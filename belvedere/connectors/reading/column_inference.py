@@ -67,7 +67,8 @@ def table_names(source: Source) -> list[str]:
         return []
     options = options_of(source)
     names = (
-        e.name if e.is_dir() else e.name.split(".", 1)[0] if format_of(e.path, options) else "" for e in _entries(source.path)
+        e.name if e.is_dir() else e.name.split(".", 1)[0] if format_of(e.path, options) else ""
+        for e in _entries(source.path)
     )
     return [n for n in dict.fromkeys(names) if n and path_text(n) == n]
 
@@ -113,7 +114,11 @@ def schema_of_files(table: str, files: Sequence[Path], options: Mapping[str, Any
 
 
 def _other_delimiter(
-    file: Path, options: Mapping[str, Any], found: Sequence[tuple[str, Any]], known: Mapping[str, Any], notes: ColumnNotes
+    file: Path,
+    options: Mapping[str, Any],
+    found: Sequence[tuple[str, Any]],
+    known: Mapping[str, Any],
+    notes: ColumnNotes,
 ) -> str | None:
     """The delimiter that fits a CSV file whose header is one name, as the columns of the files before it say."""
     names, own = dict.fromkeys(name for name, _ in found), delimiter_of(str(file), options)

@@ -37,7 +37,9 @@ class ColumnNotes:
     def whole_header(self, file: Path, delimiter: str) -> None:
         """A file has one column, whose name another delimiter would cut."""
         name, said = path_text(str(file)), json.dumps(delimiter)
-        self.texts[f"file {name} has one column; if {delimiter!r} separates its fields, write delimiter = {said}"] = None
+        self.texts[f"file {name} has one column; if {delimiter!r} separates its fields, write delimiter = {said}"] = (
+            None
+        )
 
     def on(self, schema: pa.Schema) -> pa.Schema:
         """The schema with these texts."""

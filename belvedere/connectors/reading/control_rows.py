@@ -73,7 +73,9 @@ def _take_mark(reading: FileReading, file: str, line: int, text: str) -> bool:
     try:
         act = read_act(Act.BOUND, table, given[CONTROL])
         if act.producer is not None:
-            raise fail("B5025", f'a bound in a file of "{table.name}" must not name a producer: the source is the producer')
+            raise fail(
+                "B5025", f'a bound in a file of "{table.name}" must not name a producer: the source is the producer'
+            )
         act = replace(act, column=Intake.event_time_column(table, act.column))
     except BelvedereError as error:
         reading.refuse(RejectedRow(reading.table, file, line, text, error.diagnostics[0].message))

@@ -24,7 +24,9 @@ MAX_LINES = 100
 MAX_HEADER_LENGTH = 200
 
 
-def unknown_columns(path: str, format_: str, columns: Sequence[Column], options: Mapping[str, Any]) -> dict[str, int | None]:
+def unknown_columns(
+    path: str, format_: str, columns: Sequence[Column], options: Mapping[str, Any]
+) -> dict[str, int | None]:
     """The names, each with the first line that has it, None where files have no lines. JSON names are compared with their case."""
     line: int | None = None
     try:
@@ -52,7 +54,9 @@ def what_header_lacks(header: Sequence[str], delimiter: str, columns: Sequence[C
     if known.isdisjoint(n.strip().casefold() for n in header):
         shown = delimiter.join(header)[:MAX_HEADER_LENGTH]
         other = delimiter_that_fits(list(header), delimiter, known)
-        advice = "" if other is None else f"; its delimiter seems to be {other!r}: write delimiter = {json.dumps(other)}"
+        advice = (
+            "" if other is None else f"; its delimiter seems to be {other!r}: write delimiter = {json.dumps(other)}"
+        )
         return Reason(f"has the header `{shown}`, which has none of its table's columns{advice}")
     pair = next((p for p in repeated_names(header) if p[0].casefold() in known), None)
     return None if pair is None else Reason(f"{said_twice(pair)} in its header")

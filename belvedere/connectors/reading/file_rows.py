@@ -78,7 +78,9 @@ def json_rows(raw: DataFrame, columns: Sequence[Column], options: Mapping[str, A
     fixed = [c for c in columns if pa.types.is_decimal(c.type)]
     # not by a text of the member: Spark's texts of numbers have passed through a double
     decimals = _lost_digits(fixed, member)
-    lost = _lost_times([c for c in columns if pa.types.is_date(c.type) or (pa.types.is_timestamp(c.type) and not formats)])
+    lost = _lost_times(
+        [c for c in columns if pa.types.is_date(c.type) or (pa.types.is_timestamp(c.type) and not formats)]
+    )
     misfits = F.coalesce(joined([*times, *short_reasons, *decimals, *lost]), null_reasons(member, columns))
     if options.get("new_columns") == "reject":
         known = F.array(*map(F.lit, [CONTROL, *member]))
@@ -90,7 +92,9 @@ def json_rows(raw: DataFrame, columns: Sequence[Column], options: Mapping[str, A
         )
         misfits = F.coalesce(F.when(F.size(new) > 0, said), misfits)
     reason = (
-        _fault().when(F.col(BAD), F.lit(BAD_BYTES.coded)).when(F.col(TEXT).rlike(LONE_SURROGATE), F.lit(HALF_CHARACTER.coded))
+        _fault()
+        .when(F.col(BAD), F.lit(BAD_BYTES.coded))
+        .when(F.col(TEXT).rlike(LONE_SURROGATE), F.lit(HALF_CHARACTER.coded))
     )
     reason = reason.when(broken, F.lit(NOT_JSON)).otherwise(misfits)
     return _finish(parsed, member, columns, reason)
@@ -124,7 +128,9 @@ def csv_rows(raw: DataFrame, columns: Sequence[Column], header: Sequence[str], o
     """Rows from `FIELDS`, an array of texts in the order of `header`. An empty field and `options["null"]` are NULL."""
     places = {name.strip().casefold(): n for n, name in enumerate(header)}
     member: dict[str, SparkColumn] = {}
-    count = F.concat(F.lit(code(RejectionKind.FIELDS) + "has "), F.size(FIELDS), F.lit(f" fields, expected {len(header)}"))
+    count = F.concat(
+        F.lit(code(RejectionKind.FIELDS) + "has "), F.size(FIELDS), F.lit(f" fields, expected {len(header)}")
+    )
     reasons = []
     for c in columns:
         place = places.get(c.name.casefold())
@@ -196,7 +202,9 @@ def _cast_reason(
 def null_reasons(member: Mapping[str, SparkColumn], columns: Sequence[Column]) -> SparkColumn:
     """The coded reasons where a value is missing, or a time that no column holds."""
     nulls = [F.when(member[c.name].isNull(), F.lit(null_in(c).coded)) for c in columns if not c.nullable]
-    times = [F.when(_is_beyond(member[c.name], c.type), F.lit(beyond(c.name).coded)) for c in columns if has_times(c.type)]
+    times = [
+        F.when(_is_beyond(member[c.name], c.type), F.lit(beyond(c.name).coded)) for c in columns if has_times(c.type)
+    ]
     return joined([*nulls, *times])
 
 
@@ -226,6 +234,8 @@ def _sent(value: SparkColumn, column: Column) -> SparkColumn:
     return value.cast("INTERVAL MONTH").cast("BIGINT") if column.type == MONTHS else value
 
 
-def _finish(raw: DataFrame, member: Mapping[str, SparkColumn], columns: Sequence[Column], reason: SparkColumn) -> DataFrame:
+def _finish(
+    raw: DataFrame, member: Mapping[str, SparkColumn], columns: Sequence[Column], reason: SparkColumn
+) -> DataFrame:
     place = [F.col(p) for p in PLACE]
     return raw.select(*[_sent(member[c.name], c).alias(c.name) for c in columns], *place, reason.alias(REASON))

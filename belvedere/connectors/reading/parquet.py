@@ -59,7 +59,9 @@ def parquet_records(
     A row with more than `limit` bytes of text has only NULLs and a fault.
     """
     for batch in parquet_batches(path, schema, groups):
-        yield from _records(batch, name, schema, np.arange(first, first + batch.num_rows), _bytes_of_rows(batch) > limit)
+        yield from _records(
+            batch, name, schema, np.arange(first, first + batch.num_rows), _bytes_of_rows(batch) > limit
+        )
         first += batch.num_rows
 
 
@@ -80,7 +82,9 @@ def parquet_parts(
         records = None
         if len(places):
             some = batch.take(pa.array(places))
-            records = pa.Table.from_batches(list(_records(some, name, schema, lines[places], long[places]))).combine_chunks()
+            records = pa.Table.from_batches(
+                list(_records(some, name, schema, lines[places], long[places]))
+            ).combine_chunks()
         yield RecordPart(name, rows, lines, places, records.to_batches()[0] if records is not None else None)
 
 
@@ -88,7 +92,9 @@ def has_types(path: str, form: RecordForm) -> bool:
     """Whether a file's columns have the table's types, or narrower ones, so that no value needs a closer look."""
     requested = {c.name.casefold(): c.type for c in form.columns}
     found = [(f.name.casefold(), f.type) for f in pq.read_schema(open_file(path)) if f.name.casefold() in requested]
-    return len({name for name, _ in found}) == len(found) and all(_is_as(type_, requested[name]) for name, type_ in found)
+    return len({name for name, _ in found}) == len(found) and all(
+        _is_as(type_, requested[name]) for name, type_ in found
+    )
 
 
 def _is_as(given: pa.DataType, requested: pa.DataType) -> bool:
@@ -117,7 +123,9 @@ def _widened(values: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags | No
 def parquet_batches(path: str, schema: pa.Schema, groups: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
     """The columns of `schema` as the file has them."""
     with open_file(path) as opened, pq.ParquetFile(opened) as file:
-        for batch in file.iter_batches(_batch_rows(file.metadata), row_groups=groups, columns=schema.names[: -len(PLACES)]):
+        for batch in file.iter_batches(
+            _batch_rows(file.metadata), row_groups=groups, columns=schema.names[: -len(PLACES)]
+        ):
             batch.validate(full=True)  # a damaged file may hold any bytes as text
             yield batch
 

@@ -79,7 +79,9 @@ def read_files(
     """
 
     def read(some: Sequence[SourceFile]) -> RowsOfFiles:
-        return _read_files(spark, table, some, columns, options, small_bytes, bounds_of, apart, chunk, memory, most, left or {})
+        return _read_files(
+            spark, table, some, columns, options, small_bytes, bounds_of, apart, chunk, memory, most, left or {}
+        )
 
     try:
         return read(files)
@@ -130,7 +132,9 @@ def _read_files(
     must = most is not None or bool(left) or has_marks(reading, files)
     few, size = SMALL_BYTES if small_bytes is None else small_bytes, sum(f.length for f in files)
     reading.in_driver = must or size <= min(few, chunk)
-    reading.typed_in_driver = reading.in_driver or (apart and small_bytes is None and _unpacked_bytes(files) <= TYPED_BYTES)
+    reading.typed_in_driver = reading.in_driver or (
+        apart and small_bytes is None and _unpacked_bytes(files) <= TYPED_BYTES
+    )
     for format_, group in by_format(files, options):
         if format_ not in FORMAT_NAMES:
             for file in group:

@@ -25,7 +25,14 @@ from belvedere.connectors.reading.csv_text import said_twice
 from belvedere.connectors.reading.file_columns import ambiguous_member, unknown_columns, what_header_lacks
 from belvedere.connectors.reading.file_pieces import Piece, cut, ends, packed, task_of, what_is_wrong
 from belvedere.connectors.reading.file_rows import csv_rows, json_rows, typed_rows
-from belvedere.connectors.reading.formats import FileReading, csv_header, delimiter_of, first_line, format_of, has_header
+from belvedere.connectors.reading.formats import (
+    FileReading,
+    csv_header,
+    delimiter_of,
+    first_line,
+    format_of,
+    has_header,
+)
 from belvedere.connectors.reading.parquet import PLACES, parquet_schema
 from belvedere.connectors.reading.part_encoding import task_of_parts, task_schema
 from belvedere.connectors.reading.text_records import READ_ERRORS, RECORDS, first_csv_record
@@ -75,7 +82,9 @@ def frames_of(reading: FileReading, files: Sequence[SourceFile]) -> Iterator[Fou
             if typed:
                 form = _form(reading, reported)
                 yield from (
-                    _parts(reading, pieces, form, rows) if reading.typed_in_driver else _task_files(reading, pieces, form, rows)
+                    _parts(reading, pieces, form, rows)
+                    if reading.typed_in_driver
+                    else _task_files(reading, pieces, form, rows)
                 )
             else:
                 yield from _in_driver(reading, pieces, rows) if reading.in_driver else _by_tasks(reading, pieces, rows)
@@ -87,7 +96,9 @@ def frames_of(reading: FileReading, files: Sequence[SourceFile]) -> Iterator[Fou
                 reading.reject(piece.path, Reason(f"{how}: {first_line(error)}", RejectionKind.FILE, how))
 
 
-def _known(reading: FileReading, file: SourceFile, reported: ReportedShape, format_: str) -> tuple[ReportedShape, bool, Piece]:
+def _known(
+    reading: FileReading, file: SourceFile, reported: ReportedShape, format_: str
+) -> tuple[ReportedShape, bool, Piece]:
     """A file with what it says of its columns, and whether most of its records need no look of Spark."""
     piece = _piece(reading, file, format_, reported if isinstance(reported, pa.Schema) else None)
     return reported, reading.most is None and is_typed(piece, _form(reading, reported)), piece
@@ -120,7 +131,9 @@ def _reported(reading: FileReading, file: SourceFile, format_: str) -> ReportedS
         if format_ == "csv":
             delimiter = delimiter_of(file.path, reading.options)
             first = first_csv_record(file.path, delimiter)
-            wrong = what_header_lacks(first, delimiter, reading.columns) if first and has_header(reading.options) else None
+            wrong = (
+                what_header_lacks(first, delimiter, reading.columns) if first and has_header(reading.options) else None
+            )
             if wrong is not None:
                 reading.reject(file.path, wrong)
                 return None
@@ -158,7 +171,9 @@ def _in_driver(reading: FileReading, pieces: Iterable[Piece], rows: FrameReader)
         yield _frame(reading, held, rows)
 
 
-def _parts(reading: FileReading, pieces: Iterable[Piece], form: RecordForm, rows: FrameReader) -> Iterator[DriverParts | None]:
+def _parts(
+    reading: FileReading, pieces: Iterable[Piece], form: RecordForm, rows: FrameReader
+) -> Iterator[DriverParts | None]:
     """Files in the driver, up to `FileReading.chunk` bytes at a time; None behind one that has no rows: its control rows may count."""
     held: list[RecordPart] = []
     size = 0
@@ -173,7 +188,9 @@ def _parts(reading: FileReading, pieces: Iterable[Piece], form: RecordForm, rows
     yield DriverParts(held, rows) if held else None
 
 
-def _parts_known_whole(reading: FileReading, piece: Piece, form: RecordForm, unmarked: Unmarked | None) -> Iterator[RecordPart]:
+def _parts_known_whole(
+    reading: FileReading, piece: Piece, form: RecordForm, unmarked: Unmarked | None
+) -> Iterator[RecordPart]:
     """The parts of a file once it is known to be read to its end; few are held meanwhile. Of text the bytes alone are looked at."""
     held: list[RecordPart] = []
     size, before = 0, (len(reading.marks), len(reading.rejected), reading.refused)
@@ -193,7 +210,9 @@ def _parts_known_whole(reading: FileReading, piece: Piece, form: RecordForm, unm
     return iter(held)
 
 
-def _task_files(reading: FileReading, files: Iterable[Piece], form: RecordForm, rows: FrameReader) -> Iterator[TaskFiles]:
+def _task_files(
+    reading: FileReading, files: Iterable[Piece], form: RecordForm, rows: FrameReader
+) -> Iterator[TaskFiles]:
     pieces = _cut(reading, files)
     if pieces:
         tasks, numbers = packed(pieces), {name: n for n, name in enumerate(dict.fromkeys(p.name for p in pieces))}

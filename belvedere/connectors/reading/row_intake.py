@@ -129,7 +129,13 @@ class _Decided:
     """The verdicts of Spark on the records that tasks have left, in their order; asked for once there is one."""
 
     def __init__(self, of_tasks: TaskFiles, found: Rows, is_left: Column, folder: Path, reading: FileReading):
-        self._of_tasks, self._found, self._is_left, self._folder, self._reading = of_tasks, found, is_left, folder, reading
+        self._of_tasks, self._found, self._is_left, self._folder, self._reading = (
+            of_tasks,
+            found,
+            is_left,
+            folder,
+            reading,
+        )
         self._batches: Iterator[pa.RecordBatch] | None = None
         self._held = 0
         self._some: list[pa.RecordBatch] = []
@@ -171,7 +177,9 @@ def _take_frame(frame: DataFrame, reading: FileReading, rows: Scratch, marks: Ma
                 files = pc.index_in(good[FILE], value_set=pa.array(reading.order)).to_numpy()
                 _place(files.astype(np.int64) * MAX_LINES + good[LINE].to_numpy(), reading, marks, rows.count)
             rows.add(good.select(rows.schema.names).cast(rows.schema))
-            reading.counts.update({found["values"]: found["counts"] for found in pc.value_counts(good[FILE]).to_pylist()})
+            reading.counts.update(
+                {found["values"]: found["counts"] for found in pc.value_counts(good[FILE]).to_pylist()}
+            )
 
 
 def _without_left(rows: pa.Table, reading: FileReading) -> pa.Table:

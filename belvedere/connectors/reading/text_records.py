@@ -253,7 +253,9 @@ def csv_batch(name: str, records: Sequence[CsvRecord], delimiter: str, suspiciou
     texts = [r.text if r.fields is None else _csv_text(r.fields, delimiter) for r in records]
     bad = pa.array([suspicious and REPLACEMENT in t for t in texts], pa.bool_())
     faults = pa.array([None if r.fault is None else r.fault.coded for r in records], pa.string())
-    return _batch(name, [r.line for r in records], pa.array(texts), bad, pa.array(fields, pa.list_(pa.string())), faults)
+    return _batch(
+        name, [r.line for r in records], pa.array(texts), bad, pa.array(fields, pa.list_(pa.string())), faults
+    )
 
 
 def _csv_text(fields: list[str], delimiter: str) -> str:

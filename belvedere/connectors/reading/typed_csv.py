@@ -93,7 +93,9 @@ def _is_plain(block: bytes, delimiter: str, limit: int) -> bool:
         return False
     if not block.isascii() and (REPLACEMENT.encode() in block or not is_text(block)):
         return False
-    if b"\r" in block and (block.count(b"\r") != block.count(b"\r\n") or block.startswith(b"\r\n") or b"\n\r\n" in block):
+    if b"\r" in block and (
+        block.count(b"\r") != block.count(b"\r\n") or block.startswith(b"\r\n") or b"\n\r\n" in block
+    ):
         return False
     data = np.frombuffer(block, np.uint8)
     breaks = np.flatnonzero(data == NEWLINE)
@@ -127,7 +129,9 @@ def _part(block: _CsvBlock, name: str, form: RecordForm, delimiter: str) -> Reco
         wrong.append(row.number)
         return "skip"
 
-    read = pcsv.ReadOptions(use_threads=False, block_size=len(text) + LINE_SPACE, skip_rows=int(skip), column_names=names)
+    read = pcsv.ReadOptions(
+        use_threads=False, block_size=len(text) + LINE_SPACE, skip_rows=int(skip), column_names=names
+    )
     parse = pcsv.ParseOptions(delimiter=delimiter, ignore_empty_lines=False, invalid_row_handler=pass_over)
     convert = pcsv.ConvertOptions(
         check_utf8=False,
@@ -153,7 +157,9 @@ def _part(block: _CsvBlock, name: str, form: RecordForm, delimiter: str) -> Reco
         left = flags
     first = block.line + skip
     lines, places = np.arange(first, first + count), np.flatnonzero(left)
-    return RecordPart(name, rows, lines, places, _records(text, name, lines, places, delimiter, skip) if len(places) else None)
+    return RecordPart(
+        name, rows, lines, places, _records(text, name, lines, places, delimiter, skip) if len(places) else None
+    )
 
 
 def _records(block: bytes, name: str, lines: Places, places: Places, delimiter: str, skip: bool) -> pa.RecordBatch:

@@ -53,7 +53,9 @@ def is_typed(piece: Piece, form: RecordForm) -> bool:
         return False  # its reader reports that
 
 
-def parts_of(piece: Piece, form: RecordForm, unmarked: Unmarked | None = None, threads: int = 1) -> Iterator[RecordPart]:
+def parts_of(
+    piece: Piece, form: RecordForm, unmarked: Unmarked | None = None, threads: int = 1
+) -> Iterator[RecordPart]:
     """The parts of a piece; `threads` compute those of texts. Raises one of `READ_ERRORS` where the file cannot be read to its end."""
     if piece.format == "json":
         return _json_parts(piece, form, unmarked, threads)

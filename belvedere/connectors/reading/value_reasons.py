@@ -59,7 +59,9 @@ def text_of(value: SparkColumn, found: T.DataType) -> SparkColumn:
     return F.base64(value) if isinstance(found, T.BinaryType) else value.cast("string")
 
 
-def _cast(raw: DataFrame, value: SparkColumn, found: T.DataType, column: Column, text: SparkColumn) -> SparkColumn | None:
+def _cast(
+    raw: DataFrame, value: SparkColumn, found: T.DataType, column: Column, text: SparkColumn
+) -> SparkColumn | None:
     """The value in the type of the column, NULL where it would be another one; None where no value of the one type is of the other."""
     type_, requested = column.type, type_text(column.type)
     plain = value.try_cast(requested)
@@ -82,8 +84,12 @@ def _cast(raw: DataFrame, value: SparkColumn, found: T.DataType, column: Column,
     if is_integer(type_) and isinstance(found, T.FloatType | T.DoubleType | T.DecimalType):
         small = [value < F.lit(_BEYOND_64_BITS)] if not isinstance(found, T.DecimalType) else []
         return _where(plain, *small, plain.try_cast(found) == value)
-    if isinstance(found, T.DoubleType | T.DecimalType) and pa.types.is_floating(type_):  # infinity is one for infinity alone
-        return _where(plain, (F.abs(plain) != F.lit(float("inf"))) | (F.abs(value.cast("double")) == F.lit(float("inf"))))
+    if isinstance(found, T.DoubleType | T.DecimalType) and pa.types.is_floating(
+        type_
+    ):  # infinity is one for infinity alone
+        return _where(
+            plain, (F.abs(plain) != F.lit(float("inf"))) | (F.abs(value.cast("double")) == F.lit(float("inf")))
+        )
     return plain
 
 
@@ -145,7 +151,9 @@ def differs(exact: SparkColumn, made: SparkColumn, kind: str) -> SparkColumn:
     return exact != made.try_cast(kind)
 
 
-def misfit(value: SparkColumn, made: SparkColumn, column: Column, text: SparkColumn, requested: str = "") -> SparkColumn:
+def misfit(
+    value: SparkColumn, made: SparkColumn, column: Column, text: SparkColumn, requested: str = ""
+) -> SparkColumn:
     """The reason where a value has become none."""
     said = _said(text, column, requested or is_none(column), RejectionKind.OTHER if requested else RejectionKind.MISFIT)
     return F.when(value.isNotNull() & made.isNull(), said)
@@ -153,7 +161,9 @@ def misfit(value: SparkColumn, made: SparkColumn, column: Column, text: SparkCol
 
 def rounded(text: SparkColumn, is_so: SparkColumn, column: Column) -> SparkColumn:
     """The reason where a decimal has more digits after the point than its column: Spark would round it."""
-    return F.when(is_so, _said(text, column, f"has more digits than {type_text(column.type)} keeps", RejectionKind.LOSS))
+    return F.when(
+        is_so, _said(text, column, f"has more digits than {type_text(column.type)} keeps", RejectionKind.LOSS)
+    )
 
 
 def lost_time(text: SparkColumn, column: Column) -> list[SparkColumn]:

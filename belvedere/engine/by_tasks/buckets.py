@@ -84,7 +84,9 @@ class KeyFiles:
             with pq.ParquetFile(path, pre_buffer=False) as file:
                 for batch in file.iter_batches(columns=[column], batch_size=1 << 20, use_threads=False):
                     values = batch.column(0).to_numpy()
-                    parts.append(values[np.isin(buckets_of(values, buckets), list(own))] if len(own) < buckets else values)
+                    parts.append(
+                        values[np.isin(buckets_of(values, buckets), list(own))] if len(own) < buckets else values
+                    )
         return pa.array(np.concatenate(parts) if parts else np.zeros(0, np.int64))
 
 

@@ -117,7 +117,10 @@ class StorageByTasks:
             return False
         if by is None or keys is None:
             found.overwrite(None, None, ())
-            by, keys = (found.arranged.paths or (KEY,))[0], pa.array([], pa.int64() if found.arranged.paths else pa.string())
+            by, keys = (
+                (found.arranged.paths or (KEY,))[0],
+                pa.array([], pa.int64() if found.arranged.paths else pa.string()),
+            )
         return self._change(OverwriteTask, name, found, by, keys, rows) is not None
 
     def _changed(self, name: str, keys: SomeKeys, rows: NewRows) -> Arrangement | None:

@@ -55,7 +55,11 @@ def plan_tables(
 
 
 def planned(
-    catalog: Catalog, pipeline: Pipeline, stored: StoredRelations, readable: Collection[str], count: Callable[[str], int]
+    catalog: Catalog,
+    pipeline: Pipeline,
+    stored: StoredRelations,
+    readable: Collection[str],
+    count: Callable[[str], int],
 ) -> Planned:
     """The same without looking whether the rows are there; `count` gives the rows of a table."""
     if stored.last is None:
@@ -77,7 +81,9 @@ def planned(
     return Planned(tables, failed)
 
 
-def corrected(isolation: Isolation, stored: StoredRelations, failed: Iterable[Failed]) -> tuple[tuple[Failed, ...], bool]:
+def corrected(
+    isolation: Isolation, stored: StoredRelations, failed: Iterable[Failed]
+) -> tuple[tuple[Failed, ...], bool]:
     """The failed stages, those that a corrected script has changed among them; whether what all of them miss is still of use."""
     known, outputs = set(isolation.fingerprints.values()), {s.output for s in isolation.pipeline.stages}
     kept = {n.removesuffix(SUFFIX) for n in stored.in_state if n.endswith(SUFFIX)}
@@ -112,7 +118,9 @@ def _resumable(isolation: Isolation, stored: StoredRelations, tables: TablePlan)
         if stage.output in tables.waiting or relation in tables.again:
             continue
         own = _stored_above(pipeline, stage) & tables.fresh
-        if own <= behind & filled.keys() and all(_types(schemas[n]) == _types(pipeline.relations[n].schema) for n in own):
+        if own <= behind & filled.keys() and all(
+            _types(schemas[n]) == _types(pipeline.relations[n].schema) for n in own
+        ):
             found |= {n for n in own if keys.get(n) in (None, pipeline.relations[n].schema.key)}
     return frozenset(found)
 

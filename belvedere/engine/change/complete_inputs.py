@@ -26,7 +26,11 @@ def complete_inputs(
 ) -> frozenset[str]:
     """Return the inputs with KEEP of which no row has left yet; `count` returns the rows of a table."""
     used = Clocks.of_document(last.bounds).counts
-    kept = (i for i in ids if i in catalog.inputs and catalog.inputs[i].append_only and pipeline.relations[i].keep is not None)
+    kept = (
+        i
+        for i in ids
+        if i in catalog.inputs and catalog.inputs[i].append_only and pipeline.relations[i].keep is not None
+    )
     known = last.extra.get(DEFINITIONS, {})
     return frozenset(i for i in kept if i in known and i in used and used[i].used == count(i))
 
@@ -49,5 +53,7 @@ def rows_so_far(
 
 def _stamped(table: Input, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
     schema = table.schema.arrow.append(WEIGHT_FIELD)
-    ones = (b.select(table.schema.names).append_column(WEIGHT_FIELD, pa.array(np.ones(b.num_rows, np.int64))) for b in rows)
+    ones = (
+        b.select(table.schema.names).append_column(WEIGHT_FIELD, pa.array(np.ones(b.num_rows, np.int64))) for b in rows
+    )
     return pa.RecordBatchReader.from_batches(schema, (b.cast(schema) for b in ones))

@@ -84,7 +84,9 @@ def _narrowed(stage: Stage, read: Mapping[str, tuple[Column, ...]]) -> Stage:
 
     def narrow(scan: Scan) -> Scan:
         columns = read.get(scan.relation)
-        return scan if columns is None else replace(scan, relation_schema=replace(scan.relation_schema, columns=columns))
+        return (
+            scan if columns is None else replace(scan, relation_schema=replace(scan.relation_schema, columns=columns))
+        )
 
     plans = {f.name: value for f in fields(stage) if isinstance(value := getattr(stage, f.name), Node)}
     narrowed: dict[str, Any] = {n: replace_scans(plan, narrow) for n, plan in plans.items()}

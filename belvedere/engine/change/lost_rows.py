@@ -15,9 +15,7 @@ from belvedere.engine.stage import Stage
 from belvedere.errors import BelvedereError, fail
 
 EMPTY: Mapping[str, str] = {}
-RESUME = (
-    "or write /*+ resume */ before a corrected view: its rows so far are kept, and its new definition applies to later rows"
-)
+RESUME = "or write /*+ resume */ before a corrected view: its rows so far are kept, and its new definition applies to later rows"
 
 
 def refuse(found: Iterable[tuple[str, BelvedereError]]) -> None:
@@ -69,7 +67,9 @@ def changed_inputs(
     """By id: B7031 for an input that clients push to, among those that have changed (by id); `why` its rows have no place any more."""
     for id_, table in pushed_inputs(catalog).items():
         if id_ in changed:
-            what = f"{table.name}: {why[id_]}" if id_ in why else f'"{table.name}" has changed since its rows were pushed'
+            what = (
+                f"{table.name}: {why[id_]}" if id_ in why else f'"{table.name}" has changed since its rows were pushed'
+            )
             error = fail(
                 "B7031",
                 f"{what}: the rows that were pushed would be lost",
@@ -89,7 +89,9 @@ def _hint(catalog: Catalog, feeding: set[str]) -> str:
             f"be re-read, and a new store loses those of {names} too"
         )
     if pushed:
-        return f"make the input public: it is re-read, and its rows are kept; a new store loses the rows pushed to {names}"
+        return (
+            f"make the input public: it is re-read, and its rows are kept; a new store loses the rows pushed to {names}"
+        )
     return (
         "make the input public: the rows that its source still has are re-read, and rows are kept from then on; or start "
         "with another store (--store)"

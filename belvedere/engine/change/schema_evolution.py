@@ -38,7 +38,12 @@ def evolution_of(
     misfits: dict[str, str] = {}
     for name in (*inputs, *above):
         schema, before = pipeline.relations[name].schema, stored.get(name)
-        if before is None or name not in filled or filled[name] == now[name] or (name in above and above[name] not in inputs):
+        if (
+            before is None
+            or name not in filled
+            or filled[name] == now[name]
+            or (name in above and above[name] not in inputs)
+        ):
             continue
         why = misfit(before, schema, schema.key or ())
         if why is None:

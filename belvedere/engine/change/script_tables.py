@@ -27,7 +27,13 @@ class ScriptTables:
     """Tables of the database, its views, and arrangements, from the start of a run on."""
 
     def __init__(
-        self, plan: TablePlan, catalog: Catalog, pipeline: Pipeline, state: State, compute: Compute, last: EpochRow | None
+        self,
+        plan: TablePlan,
+        catalog: Catalog,
+        pipeline: Pipeline,
+        state: State,
+        compute: Compute,
+        last: EpochRow | None,
     ):
         """Opens the arrangements with the rows that stay; `last` is the last epoch, of another run."""
         self.plan = plan

@@ -71,14 +71,18 @@ def compare_tables(
     tables = {n: _table(r, catalog, fingerprints[n], n in looked_up) for n, r in stored.items() if n in served}
     arranged = {n: _arranged(r, fingerprints[n]) for n, r in stored.items() if n in looked_up or n not in served}
     in_tables, filled = now.filled_tables, now.filled
-    found = evolution_of(pipeline, filled, fingerprints, now.schemas) if now.last is not None else SchemaEvolution({}, {})
+    found = (
+        evolution_of(pipeline, filled, fingerprints, now.schemas) if now.last is not None else SchemaEvolution({}, {})
+    )
     evolved = {n: s for n, s in found.evolved.items() if n in stored}
     fresh = frozenset(n for n in stored if filled.get(n) != fingerprints[n] and n not in evolved and n not in resumed)
     restored: frozenset[str] = frozenset()
     again: frozenset[str] = frozenset()
     still: frozenset[str] = frozenset()
     if now.last is not None:
-        again = unread_inputs(catalog, now.last).union(readable, held) & {i for i, t in catalog.inputs.items() if t.append_only}
+        again = unread_inputs(catalog, now.last).union(readable, held) & {
+            i for i, t in catalog.inputs.items() if t.append_only
+        }
     refilled = fresh & again - filled.keys()
     changed = fresh = fresh - refilled
     if now.last is not None:

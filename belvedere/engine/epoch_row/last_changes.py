@@ -20,7 +20,9 @@ class LastChange(NamedTuple):
     time: int
 
 
-def with_changes(known: Document, changed: Iterable[str], served: Iterable[str], epoch: int, time: int) -> dict[str, Any]:
+def with_changes(
+    known: Document, changed: Iterable[str], served: Iterable[str], epoch: int, time: int
+) -> dict[str, Any]:
     """The document after an epoch that changed these relations; only those that are served stay in it."""
     now = {n: [epoch, time] for n in changed}
     merged = {**known, **now}

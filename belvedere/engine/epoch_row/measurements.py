@@ -73,7 +73,9 @@ class Measured:
     def only(self, relations: Collection[str], endpoints: Collection[str]) -> Measured:
         """Return the measurements of only these relations and endpoints: others were dropped."""
         changed, seconds = ({n: v for n, v in d.items() if n in relations} for d in (self.changed, self.seconds))
-        return Measured(self.epochs, self.pause, changed, seconds, {n: v for n, v in self.requests.items() if n in endpoints})
+        return Measured(
+            self.epochs, self.pause, changed, seconds, {n: v for n, v in self.requests.items() if n in endpoints}
+        )
 
     def as_document(self) -> dict[str, Any]:
         """The values as JSON data."""
@@ -109,7 +111,9 @@ class Meter:
         else:
             before, counted = self._last
             new = {n: (c - counted.get(n, (0, 0))[0], s - counted.get(n, (0, 0))[1]) for n, (c, s) in requests.items()}
-            found = self.known.after(changed, seconds, (clock - before).total_seconds(), {n: v for n, v in new.items() if v[0]})
+            found = self.known.after(
+                changed, seconds, (clock - before).total_seconds(), {n: v for n, v in new.items() if v[0]}
+            )
         self._next = None if found is self.known else (found, clock, requests)
         return found
 

@@ -18,6 +18,8 @@ def count_rows(
 ) -> dict[str, int]:
     """The rows by public id, `tables` by public id; of `uncertain` tables it is not known what the epoch before left of them."""
     return {
-        id_: before[id_] + transaction.gained(table) if id_ in before and table not in uncertain else transaction.count(table)
+        id_: before[id_] + transaction.gained(table)
+        if id_ in before and table not in uncertain
+        else transaction.count(table)
         for id_, table in tables.items()
     }

@@ -86,7 +86,9 @@ class Quarantine:
         still = isolation.still(failed, tables.fresh)
         gone = missed.open(isolation.missing(still))
         lost = {f.stage for f in still if f.resumes and isolation.outside(f.stage) & gone}
-        still = tuple(replace(f, lost=f.lost or "the changes it missed are gone") if f.stage in lost else f for f in still)
+        still = tuple(
+            replace(f, lost=f.lost or "the changes it missed are gone") if f.stage in lost else f for f in still
+        )
         filled = tables.fresh - tables.plan.waiting  # of all rows, which are read again where they are not stored
         still = tuple(replace(f, resumes=False, lost="") if f.stage in filled else f for f in still)
         return cls(isolation, missed, still, clocks=clocks)
@@ -97,7 +99,8 @@ class Quarantine:
         by_time = {
             f.stage
             for f in self.failed
-            if now - self._clocks.get(f.stage, now) >= CLOCK_PAUSE_MICROSECONDS and self.isolation.follows_clock(f.stage)
+            if now - self._clocks.get(f.stage, now) >= CLOCK_PAUSE_MICROSECONDS
+            and self.isolation.follows_clock(f.stage)
         }
         lost = {f.stage for f in self.failed if f.lost}
         return frozenset(s for s in (self._waiting | by_time) - lost if self._is_ready(s))
@@ -122,7 +125,9 @@ class Quarantine:
             return self._attempt(attempt.failed, attempt.healing | error.stages, attempt.tried | error.stages)
         stage = error.output
         inside = frozenset[str]().union(*(self.isolation.downstream(s) for s in attempt.healing))
-        if stage in attempt.cordon.fresh - inside:  # it was correct as it was: it is recomputed only to let another one recover
+        if (
+            stage in attempt.cordon.fresh - inside
+        ):  # it was correct as it was: it is recomputed only to let another one recover
             return self._attempt(attempt.failed, frozenset(), attempt.tried | attempt.healing)
         if not self.isolation.is_allowed(stage):
             raise error
@@ -137,7 +142,9 @@ class Quarantine:
         failure = self._failure(error, attempt, epoch, clock, empty)
         return self._attempt((*attempt.failed, failure), attempt.healing, attempt.tried | {stage})
 
-    def _failure(self, error: StageFailure, attempt: Attempt, epoch: int, clock: datetime, empty: Collection[str]) -> Failed:
+    def _failure(
+        self, error: StageFailure, attempt: Attempt, epoch: int, clock: datetime, empty: Collection[str]
+    ) -> Failed:
         isolation, stage, found = self.isolation, error.output, error.diagnostics[0]
         owner = next(s.owner for s in isolation.pipeline.stages if s.output == stage)
         known = {n: e for f in attempt.failed for n, e in f.good.items()}
@@ -195,7 +202,9 @@ class Quarantine:
         attempt = replace(attempt, failed=failed)
         for name in sorted(isolation.missing(attempt.left)):
             readers = [f for f in attempt.left if f.resumes and name in isolation.outside(f.stage)]
-            if name in attempt.cordon.fresh or (name in context.fresh and any(f.since < context.epoch for f in readers)):
+            if name in attempt.cordon.fresh or (
+                name in context.fresh and any(f.since < context.epoch for f in readers)
+            ):
                 why = f'"{name_in_script(name)}" was recomputed in the meantime'
             else:
                 with explaining(name):

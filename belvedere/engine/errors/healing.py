@@ -72,7 +72,9 @@ class Healing:
         healed = read & self._fresh if emits_changes(stage) else set()
         old = self._old if stage.output not in self._continued else {**self._old, **self._former}
         changes = {
-            n: self._difference(n, old[n], context) for n in healed | (read & old.keys() & self._former.keys()) if n in old
+            n: self._difference(n, old[n], context)
+            for n in healed | (read & old.keys() & self._former.keys())
+            if n in old
         }
         if not changes:
             return context
@@ -90,7 +92,9 @@ class Healing:
     def _difference(self, name: str, old: Rows, context: EpochContext) -> Rows:
         new = context.deltas.get(name)
         requested = (
-            old.schema.names if new is None else [n for n in old.schema.names if _is_in(new.schema, old.schema.field(n))]
+            old.schema.names
+            if new is None
+            else [n for n in old.schema.names if _is_in(new.schema, old.schema.field(n))]
         )
         schema = pa.schema([old.schema.field(n) for n in requested])
         relation = context.relations[name]

@@ -100,7 +100,9 @@ class Missed:
     def _arranged(self, name: str) -> Arranged:
         fields = [pa.field(c.name, c.type) for c in self.relations[name].schema.columns]
         schema = pa.schema([*fields, WEIGHT_FIELD, _EPOCH_FIELD])
-        return Arranged(name + SUFFIX, schema, ranges=(EPOCH,), append_only=True, fingerprint=Fingerprint(name, "missed"))
+        return Arranged(
+            name + SUFFIX, schema, ranges=(EPOCH,), append_only=True, fingerprint=Fingerprint(name, "missed")
+        )
 
 
 _EPOCH_FIELD = pa.field(EPOCH, pa.int64(), nullable=False)

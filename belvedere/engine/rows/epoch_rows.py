@@ -179,8 +179,15 @@ class Rows:
         for path in self.files:
             # without memory map and read-ahead a file is read column by column, a few pages at a time
             with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file:
-                for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), columns=places, use_threads=False):
-                    found = pa.Table.from_batches([PASSED.count(batch)]).select(places).rename_columns(names).cast(requested)
+                for batch in file.iter_batches(
+                    batch_size=_batch_rows(file.metadata), columns=places, use_threads=False
+                ):
+                    found = (
+                        pa.Table.from_batches([PASSED.count(batch)])
+                        .select(places)
+                        .rename_columns(names)
+                        .cast(requested)
+                    )
                     yield from found.to_batches()
 
     def short_batches(self) -> Iterator[pa.RecordBatch]:
@@ -207,7 +214,9 @@ class Rows:
         """The rows, a batch at a time, each with this weight beside it."""
         return ((b, weight) for b in self.batches())
 
-    def where(self, test: Callable[[pa.RecordBatch], pa.Array], columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
+    def where(
+        self, test: Callable[[pa.RecordBatch], pa.Array], columns: Sequence[str] | None = None
+    ) -> pa.RecordBatchReader:
         """A stream of the rows for which `test` holds; `columns` are those that remain."""
         kept = self.schema.names if columns is None else list(columns)
         schema = pa.schema([self.schema.field(n) for n in kept])

@@ -27,7 +27,9 @@ def in_order(rows: Rows, order: Sequence[str], view: str, compute: Compute) -> R
     )
 
 
-def changes_by_key(delta: Rows, view: str, compute: Compute, first: Sequence[str] = ()) -> Callable[[], Iterator[pa.Table]]:
+def changes_by_key(
+    delta: Rows, view: str, compute: Compute, first: Sequence[str] = ()
+) -> Callable[[], Iterator[pa.Table]]:
     """Return the rows of a change grouped by key, old ones first; each call re-reads them.
 
     Rows of one key have one value of the columns by which they are sorted `first`.

@@ -64,7 +64,9 @@ class Scratch:
             self._folder = scratch_folder(PREFIX)
             self._gone = weakref.finalize(self, shutil.rmtree, self._folder, True)
             # without statistics, as in `Exchange`: Arrow leaves NaN out of them
-            self._writer = pq.ParquetWriter(self._folder / "rows.parquet", numbered, compression="lz4", write_statistics=False)
+            self._writer = pq.ParquetWriter(
+                self._folder / "rows.parquet", numbered, compression="lz4", write_statistics=False
+            )
             self._few = 0
         batches = [pa.RecordBatch.from_arrays(b.columns, schema=numbered) for b in self._held]
         self._writer.write_table(pa.Table.from_batches(batches, numbered).combine_chunks())
@@ -129,7 +131,9 @@ class NumberedFile:
                 self.path, self._schema, compression="none", use_dictionary=False, write_statistics=False
             )
         self.count += batch.num_rows
-        self._writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema), row_group_size=self._group)
+        self._writer.write_batch(
+            pa.RecordBatch.from_arrays(batch.columns, schema=self._schema), row_group_size=self._group
+        )
 
     def close(self) -> None:
         """Write the end."""
@@ -152,11 +156,15 @@ def write_frame(frame: SparkFrame, folder: Path, schema: pa.Schema, block: int =
     files = tuple(sorted(folder.glob("*.parquet")))
     count = sum(pq.read_metadata(f).num_rows for f in files)
     if written is not None and (expected := written()) != count:
-        raise not_shared(folder.parent, f"executors wrote {expected:,} rows to {folder}, but the driver finds {count:,}")
+        raise not_shared(
+            folder.parent, f"executors wrote {expected:,} rows to {folder}, but the driver finds {count:,}"
+        )
     return Rows(schema=schema, files=files, count=count)
 
 
 def not_shared(folder: Path, detail: str) -> BelvedereError:
     """The diagnostic B7036: executors have another folder of this name."""
     hint = "set `scratch` under [run] in belvedere.toml to a folder that all machines of the cluster mount at the same path"
-    return fail("B7036", f"the scratch folder {folder} is not shared by the driver and its executors", hint=hint, detail=detail)
+    return fail(
+        "B7036", f"the scratch folder {folder} is not shared by the driver and its executors", hint=hint, detail=detail
+    )

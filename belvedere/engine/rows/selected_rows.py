@@ -48,7 +48,9 @@ class SelectedRows:
         own = list(self.columns.values())
         found = self.rows.reader(own) if self.choice is None else self.rows.where(self.choice.test, own)
         schema = pa.schema([f.with_name(n) for f, n in zip(found.schema, self.columns, strict=True)])
-        return pa.RecordBatchReader.from_batches(schema, (pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in found))
+        return pa.RecordBatchReader.from_batches(
+            schema, (pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in found)
+        )
 
 
 NewRows: TypeAlias = Rows | SelectedRows | pa.RecordBatchReader

@@ -107,7 +107,9 @@ class SparkPrinter(SelectPrinter):
             return "SELECT 0 AS `_nothing`" + ("" if node.rows else " WHERE FALSE")
         names = ", ".join(quote(c.name) for c in node.columns)
         casts = [
-            ", ".join(f"CAST({print_expression(e)} AS {type_text(c.type)})" for e, c in zip(row, node.columns, strict=True))
+            ", ".join(
+                f"CAST({print_expression(e)} AS {type_text(c.type)})" for e, c in zip(row, node.columns, strict=True)
+            )
             for row in node.rows
         ]
         if not casts:
@@ -250,7 +252,9 @@ def session_numbers(node: TimeWindow, query: str) -> str:
     source = f"(SELECT * FROM ({query}) AS t WHERE {time} IS NOT NULL) AS t"
     gap = f"unix_micros({time}) - unix_micros(lag({time}) OVER ({by}ORDER BY {time}))"
     breaks = f"(SELECT *, CASE WHEN {gap} <= {node.size}L THEN 0 ELSE 1 END AS `_new` FROM {source}) AS b"
-    return f"(SELECT *, sum(`_new`) OVER ({by}ORDER BY {time} RANGE UNBOUNDED PRECEDING) AS `_session` FROM {breaks}) AS s"
+    return (
+        f"(SELECT *, sum(`_new`) OVER ({by}ORDER BY {time} RANGE UNBOUNDED PRECEDING) AS `_session` FROM {breaks}) AS s"
+    )
 
 
 def _floor(micros: str, size: int, offset: int) -> str:

@@ -48,7 +48,10 @@ def _part(sql: str, type_: pa.DataType, nullable: bool) -> str:
 def _is_plain(type_: pa.DataType) -> bool:
     """Types whose text needs no escaping."""
     return not (
-        pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_binary(type_) or pa.types.is_nested(type_)
+        pa.types.is_string(type_)
+        or pa.types.is_large_string(type_)
+        or pa.types.is_binary(type_)
+        or pa.types.is_nested(type_)
     )
 
 

@@ -198,7 +198,9 @@ class Deviation(BlockAggregate):
 
     def fold(self, parts: Parts, first: Ints, last: Ints) -> list[pa.Array]:
         zero = np.zeros(len(parts[0]))
-        return [pa.array(p) for p in range_aggregates.joined_moments((*map(np.asarray, parts), zero, zero), first, last)[:3]]
+        return [
+            pa.array(p) for p in range_aggregates.joined_moments((*map(np.asarray, parts), zero, zero), first, last)[:3]
+        ]
 
     def value(self, parts: Parts) -> pa.Array:
         n, mean, second = (np.asarray(p) for p in parts)

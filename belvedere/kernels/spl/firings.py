@@ -15,7 +15,15 @@ from belvedere.kernels.spl.progressive import progressive
 from belvedere.kernels.spl.sliding import Slide
 from belvedere.kernels.spl.tumbling import tumble
 from belvedere.kernels.spl.window_rows import NEVER, Firings, Found, Partitions, WindowRows
-from belvedere.plan.operators.spl_windows import Count, PartitionAge, PartitionCount, Sliding, SplWindow, Tumbling, TupleCount
+from belvedere.plan.operators.spl_windows import (
+    Count,
+    PartitionAge,
+    PartitionCount,
+    Sliding,
+    SplWindow,
+    Tumbling,
+    TupleCount,
+)
 
 
 def find(window: SplWindow, rows: WindowRows, known: Partitions, ticked: int, now: int) -> Found:

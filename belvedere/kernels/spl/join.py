@@ -50,7 +50,9 @@ class Lives:
         return np.asarray(self.left != GREATEST, np.bool_)
 
 
-def places(at: tuple[Ints, Ints], number: tuple[Ints, Ints], epoch: tuple[Ints, Ints] | None = None) -> tuple[Ints, Ints, Ints]:
+def places(
+    at: tuple[Ints, Ints], number: tuple[Ints, Ints], epoch: tuple[Ints, Ints] | None = None
+) -> tuple[Ints, Ints, Ints]:
     """Return the position of each new row of both sides, from 1, and the clock at each position.
 
     The order is by clock, then by the numbers of both sides, and for equal ones the left side comes first. With the
@@ -58,7 +60,9 @@ def places(at: tuple[Ints, Ints], number: tuple[Ints, Ints], epoch: tuple[Ints, 
     """
     side = np.repeat(np.arange(2), [len(n) for n in number])
     both_at, both_number = np.concatenate(at), np.concatenate(number)
-    order = np.lexsort((side, both_number, both_at) if epoch is None else (both_number, side, both_at, np.concatenate(epoch)))
+    order = np.lexsort(
+        (side, both_number, both_at) if epoch is None else (both_number, side, both_at, np.concatenate(epoch))
+    )
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(1, len(order) + 1)
     return place[: len(number[0])], place[len(number[0]) :], both_at[order]
@@ -129,7 +133,8 @@ def results(
         (number, side, leaves, by, at)
     )  # what leaves for its age comes before the rows of the same time: `by` is 0
     rows = [
-        np.concatenate([p, *(a if n == m else np.full(len(a), -1) for m, a in enumerate(alone))]) for n, p in enumerate(pairs)
+        np.concatenate([p, *(a if n == m else np.full(len(a), -1) for m, a in enumerate(alone))])
+        for n, p in enumerate(pairs)
     ]
     begins = np.zeros(len(order), np.int64)
     begins[1:] = (np.diff(at[order]) != 0) | (np.diff(by[order]) != 0)

@@ -45,7 +45,9 @@ class Simulation:
         assert isinstance(window.kind, Tumbling | Sliding)
         self.window, self.rows = window, rows
         self.eviction: Policy | Punctuation = window.kind.eviction
-        self.trigger: Policy | Punctuation = window.kind.trigger if isinstance(window.kind, Sliding) else window.kind.eviction
+        self.trigger: Policy | Punctuation = (
+            window.kind.trigger if isinstance(window.kind, Sliding) else window.kind.eviction
+        )
         self.slides = isinstance(window.kind, Sliding)
         self.ticked, self.now = ticked, now
         self.at = rows.at.tolist()

@@ -34,7 +34,9 @@ def _by_count(size: int, rows: WindowRows, parts: Episodes) -> tuple[Firings, Bo
     number = rows.through - rows.before(parts.begin)[parts.of_row]
     closing = np.flatnonzero(number % size == 0)
     kept = number > (number[parts.end - 1] // size * size)[parts.of_row]
-    return by_rows(rows, closing, rows.first_after(rows.through[closing] - size), closing), kept & parts.is_last[parts.of_row]
+    return by_rows(rows, closing, rows.first_after(rows.through[closing] - size), closing), kept & parts.is_last[
+        parts.of_row
+    ]
 
 
 def _by_time(period: int, rows: WindowRows, parts: Episodes, now: int) -> tuple[Firings, Bools]:

@@ -84,7 +84,9 @@ class Partitions:
     def fresh(cls, count: int) -> Partitions:
         """Partitions that nothing is known of."""
         never = np.full((2, count), NEVER, np.int64)
-        return cls(np.zeros(count, np.int64), never[0], np.zeros(count, np.bool_), never[1], np.full(count, -1, np.int64))
+        return cls(
+            np.zeros(count, np.int64), never[0], np.zeros(count, np.bool_), never[1], np.full(count, -1, np.int64)
+        )
 
     def take(self, chosen: Any) -> Partitions:
         """The same of some partitions, in an order."""

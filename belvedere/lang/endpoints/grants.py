@@ -163,7 +163,9 @@ class _Granting:
                 name, own = self._deny(id_), self.catalog.name_of(source)
                 hint = f'set its rows: "{name}" = "..." in [roles.{self.role.name}.rows], or "true" for all'
                 raise self._refusal(
-                    f"`{name}` has rows of `{own}`, of which the role sees only some", self.role.place("views", name), hint
+                    f"`{name}` has rows of `{own}`, of which the role sees only some",
+                    self.role.place("views", name),
+                    hint,
                 )
             shown = self.hidden.get(source, frozenset()) & set(self.catalog.schema_of(id_).names)
             if shown and self.relations[id_].casefold() not in {n.casefold() for n in self.role.hidden}:
@@ -181,9 +183,7 @@ class _Granting:
         source = next((s for s in self._scanned(view.plan) if s in self.rows), None)
         if source is not None:
             name, own = self.relations[id_], self.catalog.name_of(source)
-            message = (
-                f"role `{self.role.name}`: `{name}` is computed from all rows of `{own}`, of which the role sees only some"
-            )
+            message = f"role `{self.role.name}`: `{name}` is computed from all rows of `{own}`, of which the role sees only some"
             hint = f'set its rows: "{name}" = "..." in [roles.{self.role.name}.rows], or "true" for all'
             place = self.role.place("views", name)
             self.diagnostics.append(Diagnostic("B9107", message, Severity.WARNING, place, hint=hint))
@@ -256,7 +256,9 @@ def of_both_rows(condition: RowCondition) -> RowCondition:
     members, before = {f.name for f in old.type}, exp.column(OLD, quoted=True)
     asked = map_columns(
         condition.condition,
-        lambda c: exp.Dot(this=before.copy(), expression=exp.to_identifier(c.name, quoted=True)) if c.name in members else c,
+        lambda c: (
+            exp.Dot(this=before.copy(), expression=exp.to_identifier(c.name, quoted=True)) if c.name in members else c
+        ),
     )
     return replace(condition, condition=exp.And(this=exp.paren(condition.condition), expression=exp.paren(asked)))
 

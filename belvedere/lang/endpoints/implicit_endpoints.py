@@ -49,8 +49,11 @@ def _vanished(catalog: Catalog) -> Iterator[Diagnostic]:
             continue
         shown = shown_names(table.id)
         message = f"the API does not show `{catalog.name_of(relationship.owner)}.{relationship.name}`: `{shown}` is not stored"
-        imported = f"`{shown_names(table.name)}` belongs to another script: import it, too" if IMPORTED in table.name else None
+        imported = (
+            f"`{shown_names(table.name)}` belongs to another script: import it, too" if IMPORTED in table.name else None
+        )
         hint = (
-            imported or f"join a view of it, or name the relationship `_{relationship.name}`: then only the script can use it"
+            imported
+            or f"join a view of it, or name the relationship `_{relationship.name}`: then only the script can use it"
         )
         yield Diagnostic("B8023", message, Severity.NOTICE, relationship.span, hint=hint)

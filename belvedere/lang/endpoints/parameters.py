@@ -48,7 +48,9 @@ def _declared(written: TemplateParameter) -> Parameter:
         metadata = read_metadata(written.metadata, name, type_, parameter=True)
         if written.default is not None:
             message = f"parameter `{name}` comes from the caller's token and cannot have a default"
-            raise fail("B4040", message, span=written.span, hint="remove the default: callers without this claim are rejected")
+            raise fail(
+                "B4040", message, span=written.span, hint="remove the default: callers without this claim are rejected"
+            )
     default = None if written.default is None else default_of(written.default, type_, name, written.span)
     return Parameter(name, type_, False, default, metadata)
 
@@ -84,7 +86,10 @@ def _type(placeholder: exp.Placeholder, context: StatementContext) -> object:
             return found
     name = parameter_name(placeholder)
     raise context.fail(
-        "B3004", f"parameter `{name}` has no type", placeholder, "compare it with a column, or declare: `Q(name TYPE) := ...`"
+        "B3004",
+        f"parameter `{name}` has no type",
+        placeholder,
+        "compare it with a column, or declare: `Q(name TYPE) := ...`",
     )
 
 
@@ -125,7 +130,9 @@ def default_of(written: exp.Expr, type_: pa.DataType, name: str, span: Span) -> 
     found = literal_of(written, type_)
     if found is None:
         hint = "write a literal: 10, 'text', TRUE, DATE '2026-01-31', TIMESTAMP '2026-01-31 08:00:00'"
-        raise fail("B4030", f"the default of parameter `{name}` is not a literal of {a_type(type_)}", span=span, hint=hint)
+        raise fail(
+            "B4030", f"the default of parameter `{name}` is not a literal of {a_type(type_)}", span=span, hint=hint
+        )
     return found
 
 

@@ -62,7 +62,9 @@ def idle_hint(hint: Hint, name: str | None, file: str) -> Diagnostic:
         "`rate(200)`, `latency(20 ms)`"
     )
     known = f"before a table or view use {words}; remove other hints"
-    return Diagnostic("B4033", message, Severity.NOTICE, Span(file, hint.start, hint.end), hint=INSTEAD.get(word, known))
+    return Diagnostic(
+        "B4033", message, Severity.NOTICE, Span(file, hint.start, hint.end), hint=INSTEAD.get(word, known)
+    )
 
 
 def query_arguments(
@@ -125,7 +127,9 @@ def policies(catalog: Catalog, hints: Mapping[str, Hint], file: str) -> tuple[di
         elif word not in tuple(OnError):
             message = f"`{hint.name}` of `{catalog.name_of(id_)}` has arguments that cannot be read"
             reported.append(
-                _refused("B4035", message, hint, file, "write `on_error(stop)`, `on_error(null)` or `on_error(quarantine)`")
+                _refused(
+                    "B4035", message, hint, file, "write `on_error(stop)`, `on_error(null)` or `on_error(quarantine)`"
+                )
             )
         else:
             base = id_.partition("~")[0]
@@ -141,7 +145,9 @@ def resumed_views(catalog: Catalog, hints: Mapping[str, Hint], file: str) -> tup
     return frozenset(i for i in catalog.views if i.partition("~")[0] in names), idle
 
 
-def promises(catalog: Catalog, hints: Mapping[tuple[str, str], Hint], file: str) -> tuple[dict[str, Promise], list[Diagnostic]]:
+def promises(
+    catalog: Catalog, hints: Mapping[tuple[str, str], Hint], file: str
+) -> tuple[dict[str, Promise], list[Diagnostic]]:
     """The rates and latencies of views and query templates; what says none is refused (B4035)."""
     found: dict[str, Promise] = {}
     reported: list[Diagnostic] = []
@@ -156,7 +162,13 @@ def promises(catalog: Catalog, hints: Mapping[tuple[str, str], Hint], file: str)
         if value is None:
             requested = "a number of requests a second: `rate(200)`" if word == "rate" else "a time: `latency(20 ms)`"
             reported.append(
-                _refused("B4035", f"`{word}` of `{name}` has an argument that cannot be read", hint, file, f"write {requested}")
+                _refused(
+                    "B4035",
+                    f"`{word}` of `{name}` has an argument that cannot be read",
+                    hint,
+                    file,
+                    f"write {requested}",
+                )
             )
             continue
         known = found.get(id_, Promise())
@@ -183,7 +195,11 @@ def _column(
     if column is None:
         reported.append(
             _refused(
-                "B4036", f"`{name}` has no column `{requested}`", hint, file, did_you_mean(requested, [c.name for c in columns])
+                "B4036",
+                f"`{name}` has no column `{requested}`",
+                hint,
+                file,
+                did_you_mean(requested, [c.name for c in columns]),
             )
         )
     elif pa.types.is_nested(column.type) or pa.types.is_interval(column.type):

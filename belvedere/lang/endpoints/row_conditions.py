@@ -48,7 +48,9 @@ def _placed(found: Diagnostic, text: str, place: Span | None) -> Diagnostic:
     """The diagnostic at its place in the project file."""
     if place is None or place.end - place.start != len(text):
         return replace(found, span=place, labels=(), fix=None)
-    start, end = (0, len(text)) if found.span is None else (found.span.start - len(BEFORE), found.span.end - len(BEFORE))
+    start, end = (
+        (0, len(text)) if found.span is None else (found.span.start - len(BEFORE), found.span.end - len(BEFORE))
+    )
     start = min(max(start, 0), len(text))
     span = Span(place.file, place.start + start, place.start + min(max(end, start), len(text)))
     return replace(found, span=span, labels=(), fix=None)
@@ -87,7 +89,9 @@ class _ConditionReader:
         clauses = {k for k, v in query.args.items() if v} if isinstance(query, exp.Select) else set()
         if query is None or "where" not in clauses or not clauses <= _PLAIN:
             raise fail(
-                "B9107", f"the rows of `{self._name}` need exactly one condition", hint="write a condition as after WHERE"
+                "B9107",
+                f"the rows of `{self._name}` need exactly one condition",
+                hint="write a condition as after WHERE",
             )
         found: Expr = query.args["where"].this
         for kind, what in ((exp.Query, "a subquery"), (exp.Placeholder, "a parameter"), (exp.Parameter, "a parameter")):
@@ -119,7 +123,9 @@ class _ConditionReader:
         text = given.name if isinstance(given, exp.Literal) and given.is_string else ""
         path = (text,) if "://" in text else tuple(text.split("."))
         if not all(path):
-            raise self._context.fail("B9107", "claim(...) takes the name of a claim as a string", call, "write claim('tenant')")
+            raise self._context.fail(
+                "B9107", "claim(...) takes the name of a claim as a string", call, "write claim('tenant')"
+            )
         return path
 
     def _type(self, call: exp.Anonymous, cast: exp.Cast | None) -> pa.DataType:

@@ -73,7 +73,9 @@ def _arguments(brackets: str, template: DefineTemplate) -> dict[str, exp.Expr]:
         if name not in asked:
             takes = f"takes {len(asked)} argument{'' if len(asked) == 1 else 's'}"
             said = f"has no parameter `{argument.this.name}`" if is_named else takes
-            raise _wrong(template, said, did_you_mean(name, [p.name.text for p in asked.values()]) if is_named else None)
+            raise _wrong(
+                template, said, did_you_mean(name, [p.name.text for p in asked.values()]) if is_named else None
+            )
         given[name] = _value(argument.expression if is_named else argument, asked[name], template)
     for name, parameter in asked.items():
         if name not in given and parameter.default is not None:

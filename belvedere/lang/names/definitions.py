@@ -128,7 +128,16 @@ class Definitions:
             parent = self.relations[made.parent].name if made.parent is not None else None
             pairs = made.parent_key
         relation = NamedRelation(
-            made.id, made.name, made.schema, dict(relationships or {}), parent, pairs, made.span, sealed, grows, overrides
+            made.id,
+            made.name,
+            made.schema,
+            dict(relationships or {}),
+            parent,
+            pairs,
+            made.span,
+            sealed,
+            grows,
+            overrides,
         )
         self.relations[made.id] = relation
         self.versions.setdefault(made.name.casefold(), []).append(made.id)

@@ -80,7 +80,10 @@ class Resolver:
             return self._lambda(node)
         if isinstance(node, (exp.Placeholder, exp.Parameter)):
             return exp.Placeholder(this=parameter_name(node))
-        if isinstance(node, exp.Anonymous) and (own := marked(node, self.frame.context.definitions.functions)) is not None:
+        if (
+            isinstance(node, exp.Anonymous)
+            and (own := marked(node, self.frame.context.definitions.functions)) is not None
+        ):
             return self._own(node, own)
         if isinstance(node, exp.ArraysZip):
             return self._zipped(node)
@@ -151,7 +154,11 @@ class Resolver:
         try:
             found, rest = self.frame.scope.resolve(parts, span_of(node, context.file))
         except BelvedereError as error:
-            way = None if any(d.code == "B2003" for d in error.diagnostics) else navigation(context, self.frame.scope, parts)
+            way = (
+                None
+                if any(d.code == "B2003" for d in error.diagnostics)
+                else navigation(context, self.frame.scope, parts)
+            )
             if way is None:
                 raise
             return navigate(self.frame, way, node)
@@ -171,7 +178,9 @@ class Resolver:
             return True
         scope = self.frame.scope
         name = node.name
-        return any(m.named(name) for m in scope.merged) or any(s.addressable and s.bare and s.find(name) for s in scope.sources)
+        return any(m.named(name) for m in scope.merged) or any(
+            s.addressable and s.bare and s.find(name) for s in scope.sources
+        )
 
     def _dot(self, node: exp.Dot) -> Expr:
         names = name_parts(node)

@@ -210,7 +210,9 @@ class Scope:
             outer = outer.outer
         raise self._unknown(parts, span)
 
-    def _find(self, parts: Sequence[exp.Identifier], span: Span) -> tuple[SourceColumn, Sequence[exp.Identifier]] | None:
+    def _find(
+        self, parts: Sequence[exp.Identifier], span: Span
+    ) -> tuple[SourceColumn, Sequence[exp.Identifier]] | None:
         if len(parts) > 1:
             source = self.source(parts[0].name)
             if source is not None:
@@ -248,7 +250,9 @@ class Scope:
             return fail("B4003", f"`{source.alias}.{name}` is a relationship, not a column", span=span, hint=hint)
         if source.find(name) is not None:
             raise private_column(name, span)
-        return fail("B2002", f"`{source.alias}` has no column `{name}`", span=span, hint=did_you_mean(name, source.names))
+        return fail(
+            "B2002", f"`{source.alias}` has no column `{name}`", span=span, hint=did_you_mean(name, source.names)
+        )
 
     def _unknown(self, parts: Sequence[exp.Identifier], span: Span) -> Exception:
         name = parts[0].name

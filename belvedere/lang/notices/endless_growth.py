@@ -81,7 +81,9 @@ def _unbounded_streams(catalog: Catalog) -> list[Diagnostic]:
         if id_ not in catalog.public or input_.keep is not None or not input_.append_only or input_.late_of is not None:
             continue
         what = "stream" if input_.kind is InputKind.STREAM else "import"
-        hint = f"limit its retention: KEEP 7 DAYS; or make it private (`_{input_.name}`), then `why` cannot show its rows"
+        hint = (
+            f"limit its retention: KEEP 7 DAYS; or make it private (`_{input_.name}`), then `why` cannot show its rows"
+        )
         message = f"public {what} `{input_.name}` is kept forever"
         found.append(Diagnostic("B6120", message, Severity.NOTICE, input_.span, hint=hint))
     return found
@@ -103,7 +105,9 @@ def _endless_joins(catalog: Catalog, growth: Growth) -> list[Diagnostic]:
             cut = versions.get(id(join))
             bounded = _bounds_time(join, growth) or (cut is not None and _settles(cut, growth))
             if None not in sides and sides[0] != sides[1] and not bounded:
-                late = [t for t in catalog.inputs.values() if t.name in sides and t.watermarks and t.late is LatePolicy.KEEP]
+                late = [
+                    t for t in catalog.inputs.values() if t.name in sides and t.watermarks and t.late is LatePolicy.KEEP
+                ]
                 ties = cut is not None or _ties_times(join, growth.known)
                 used = [t.name for t in late] if ties else []
                 found.append(_endless_join(view, sides[0] or "", sides[1] or "", versions=cut is not None, late=used))
@@ -121,16 +125,16 @@ def _endless_join(view: View, left: str, right: str, *, versions: bool, late: li
         times = f"the times of `{left}` and `{right}`"
         hint = f"declare WATERMARK FOR {times}: rows and versions leave the state once both watermarks have passed them"
     else:
-        hint = (
-            "filter one side by `time + n DAY >= now()`, or reduce it to its last rows: `DISTINCT T ON key ORDER BY time DESC`"
-        )
+        hint = "filter one side by `time + n DAY >= now()`, or reduce it to its last rows: `DISTINCT T ON key ORDER BY time DESC`"
     return Diagnostic("B6121", message, Severity.NOTICE, view.span, hint=hint)
 
 
 def _bounds_time(join: Join, growth: Growth) -> bool:
     if join.kind in (JoinKind.SEMI, JoinKind.ANTI) or (join.condition is not None and reads_clock(join.condition)):
         return True
-    return join.kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL) and _ties_times(join, growth.final)
+    return join.kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL) and _ties_times(
+        join, growth.final
+    )
 
 
 def _ties_times(join: Join, known: Known) -> bool:
@@ -181,9 +185,7 @@ def _endless_groups(catalog: Catalog, growth: Growth) -> list[Diagnostic]:
     names = ", ".join(f"`{name}`" for name in [*found][:SHOWN])
     more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     message = f"the groups of {names}{more} are never complete: there is one for each key that ever arrived"
-    hint = (
-        f"this is fine for a limited number of keys; otherwise also group by a window of `{time}`, or by the time rounded down"
-    )
+    hint = f"this is fine for a limited number of keys; otherwise also group by a window of `{time}`, or by the time rounded down"
     return [Diagnostic("B6122", message, Severity.NOTICE, view.span, hint=hint)]
 
 

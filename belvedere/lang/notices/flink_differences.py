@@ -73,7 +73,9 @@ def _meanings(plan: Node) -> Iterator[tuple[str, str, str]]:
     for node in plan.walk():
         types = Inference({c.name: Typed(c.type, c.nullable) for i in node.inputs for c in i.schema})
         for expr in (e for whole in node.expressions for e in whole.find_all(exp.Div, exp.Avg, exp.Bracket)):
-            if isinstance(expr, exp.Div) and all(map(is_integer, map(_type, (types, types), (expr.this, expr.expression)))):
+            if isinstance(expr, exp.Div) and all(
+                map(is_integer, map(_type, (types, types), (expr.this, expr.expression)))
+            ):
                 yield QUOTIENT
             elif isinstance(expr, exp.Avg) and is_integer(_type(types, expr.this)):
                 yield MEAN

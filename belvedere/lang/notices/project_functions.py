@@ -35,7 +35,9 @@ def _within_joins(plan: Node, span: Span | None) -> Iterator[Diagnostic]:
             own = own_function(call)
             read = {c.name for c in call.find_all(exp.Column)} if own is not None else set()
             if own is not None and all(read & side for side in sides):
-                message = f"`{own.name}` cannot be called with values of both sides in the ON of a {join.kind.value} join"
+                message = (
+                    f"`{own.name}` cannot be called with values of both sides in the ON of a {join.kind.value} join"
+                )
                 yield Diagnostic("B3074", message, span=_place(call, span), hint=HINT)
 
 

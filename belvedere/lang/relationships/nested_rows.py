@@ -45,7 +45,11 @@ def parent_columns(relation: NamedRelation) -> tuple[tuple[str, str], ...]:
     The number of a row of a stream is shown by no `*`, so it is not shown here.
     """
     shown = {c.name.casefold() for c in relation.schema.visible}
-    hidden = [(own, theirs.lstrip("_")) for own, theirs in relation.parent_key if own.casefold() not in shown and theirs != UID]
+    hidden = [
+        (own, theirs.lstrip("_"))
+        for own, theirs in relation.parent_key
+        if own.casefold() not in shown and theirs != UID
+    ]
     names = ((name if name.casefold() not in shown else PARENT_KEY + name, own) for own, name in hidden)
     return tuple((name, own) for name, own in names if name.casefold() not in shown)
 

@@ -116,7 +116,9 @@ class LocalSelect:
 
     def _item(self, at: tuple[str, ...], length: int) -> exp.Table:
         """A FROM item: the steps of the base from one row to the next that is named."""
-        _, way = next((n, w) for n, w in _all_references(self.call, self.ways) if w.names[:length] == self.base[:length])
+        _, way = next(
+            (n, w) for n, w in _all_references(self.call, self.ways) if w.names[:length] == self.base[:length]
+        )
         steps = [s.copy() for s in way.steps[len(at) - 1 : length - 1]]
         number = len(self.aliases)
         self.aliases[self.base[:length]] = alias = PATH_ALIAS if number == 1 else f"{PATH_ALIAS}_{number}"
@@ -158,7 +160,9 @@ def _base(call: exp.Expr, ways: PathNames) -> tuple[str, ...]:
     for node, names in parts:
         if names != longest[: len(names)]:
             shown = [".".join(n[1:]) for n in (longest, names)]
-            message = f"an aggregate cannot be over the rows of `{shown[0]}` and of `{shown[1]}`: neither leads to the other"
+            message = (
+                f"an aggregate cannot be over the rows of `{shown[0]}` and of `{shown[1]}`: neither leads to the other"
+            )
             raise ways.refuse(message, node, "aggregate each of them, and combine the values")
     return longest
 
@@ -195,7 +199,9 @@ def _inner(call: exp.Expr, ways: PathNames) -> Iterator[tuple[exp.Expr, tuple[st
             path = ".".join(base[1:])
             hint = "leave one of the aggregates out, or begin the path at a table above"
             raise ways.refuse(
-                f"an aggregate of an aggregate needs a path of two steps to many rows, and `{path}` has one", inner, hint
+                f"an aggregate of an aggregate needs a path of two steps to many rows, and `{path}` has one",
+                inner,
+                hint,
             )
         yield inner, before
 

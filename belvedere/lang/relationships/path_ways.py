@@ -52,7 +52,9 @@ def _from_item(definitions: Definitions, source: FromItem, parts: Sequence[exp.I
     return _way(definitions, source.alias, source.starts, parts) if source.starts is not None and parts else None
 
 
-def _way(definitions: Definitions, start: str, relation: NamedRelation, parts: Sequence[exp.Identifier]) -> RelatedPath | None:
+def _way(
+    definitions: Definitions, start: str, relation: NamedRelation, parts: Sequence[exp.Identifier]
+) -> RelatedPath | None:
     steps = definitions.steps(relation, (p.name for p in parts))
     if not steps:
         return None

@@ -69,11 +69,17 @@ def _refuse_kind(frame: Frame, statement: DefineRelationship, join: exp.Join, nu
     outer = side in ("RIGHT", "FULL") or (side == "LEFT" and not number)
     if outer and kind in KEPT:
         owner = ".".join(part.text for part in statement.path.owner)
-        message = f"{side} JOIN is not allowed in a relationship: it adds rows that are not related to a row of `{owner}`"
+        message = (
+            f"{side} JOIN is not allowed in a relationship: it adds rows that are not related to a row of `{owner}`"
+        )
         last = statement.path.last.text
         hint = f"write JOIN; to include rows of `{owner}` without related rows, query `FROM {owner} t LEFT JOIN t.{last} r`"
         raise frame.fail("B4045", message, join, hint)
-    if kind not in KEPT or method not in ("", "NATURAL") or (method == "NATURAL" and number == 0 < len(statement.joins) - 1):
+    if (
+        kind not in KEPT
+        or method not in ("", "NATURAL")
+        or (method == "NATURAL" and number == 0 < len(statement.joins) - 1)
+    ):
         shown = " ".join(w for w in (method, side, kind, "JOIN") if w)
         hint = "write JOIN ... ON or USING, or define a view and a relationship to it"
         raise frame.fail("B4045", f"{shown} is not supported in a relationship", join, hint)
@@ -87,7 +93,12 @@ def _refuse_unlinked(frame: Frame, statement: DefineRelationship) -> None:
     for join in statement.joins[1:]:
         table = join.this
         own = table.alias_or_name.casefold()
-        if not isinstance(table, exp.Table) or len(path_of(table)) > 1 or join.args.get("using") or join.args.get("method"):
+        if (
+            not isinstance(table, exp.Table)
+            or len(path_of(table)) > 1
+            or join.args.get("using")
+            or join.args.get("method")
+        ):
             continue
         if join.args.get("on") is not None or any(own in names and (len(names) > 1 or "" in names) for names in linked):
             continue

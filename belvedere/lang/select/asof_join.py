@@ -44,7 +44,10 @@ def join_nearest(frame: Frame, join: exp.Join, right: Node, sources: list[FromIt
     for link in links:
         if not any(_is_across(column(name), other, left, right) for name, other in equated(link)):
             raise frame.fail(
-                "B3021", "ASOF JOIN takes one inequality and otherwise only equalities between both sides", on or join, FORMS
+                "B3021",
+                "ASOF JOIN takes one inequality and otherwise only equalities between both sides",
+                on or join,
+                FORMS,
             )
     kind = JoinKind.LEFT if join.args.get("side") or match is not None else JoinKind.INNER
     frame.plan = _nearest(frame, join, left, right, kind, links, nearest[0])
@@ -80,7 +83,9 @@ def _is_across(one: Expr, other: Expr, left: Node, right: Node) -> bool:
     return any(read[0] <= a and read[1] <= b for a, b in (sides, sides[::-1]))
 
 
-def _nearest(frame: Frame, join: exp.Join, left: Node, right: Node, kind: JoinKind, links: list[Expr], nearest: Expr) -> Node:
+def _nearest(
+    frame: Frame, join: exp.Join, left: Node, right: Node, kind: JoinKind, links: list[Expr], nearest: Expr
+) -> Node:
     """The first row in the order of the right side's time: from the last one down where it lies before the row's own."""
     if not _is_across(nearest.this, nearest.expression, left, right):
         raise frame.fail("B3021", "the inequality of an ASOF JOIN must compare both sides", join, FORMS)

@@ -59,7 +59,11 @@ def calendar_length(interval: exp.Expr) -> CalendarLength | None:
     """The months or days of an interval literal of one unit; None for any other."""
     inner = interval.unnest()
     unit = inner.args.get("unit") if isinstance(inner, exp.Interval) else None
-    if not isinstance(unit, exp.Var) or not isinstance(inner.this, exp.Literal) or not inner.this.name.strip().isdigit():
+    if (
+        not isinstance(unit, exp.Var)
+        or not isinstance(inner.this, exp.Literal)
+        or not inner.this.name.strip().isdigit()
+    ):
         return None
     word, count = unit.name.upper().removesuffix("S"), int(inner.this.name)
     if count and word in MONTHS:
@@ -76,7 +80,11 @@ def with_calendar_windows(node: Node, windows: CalendarWindows, time: str, start
 
 def _branch(node: Node, windows: CalendarWindows, number: int, time: str, names: tuple[str, str]) -> Node:
     """The rows with their window of this number, counted from the one that begins last (CUMULATE: ends first)."""
-    local = column(time) if windows.zone is None else filled(f"from_utc_timestamp(t_, {_text(windows.zone)})", t_=column(time))
+    local = (
+        column(time)
+        if windows.zone is None
+        else filled(f"from_utc_timestamp(t_, {_text(windows.zone)})", t_=column(time))
+    )
     aligned = windows.size if windows.kind is TimeWindowKind.CUMULATE else windows.step
     base = _floor(local, aligned)
     if windows.kind is TimeWindowKind.CUMULATE:
@@ -85,7 +93,8 @@ def _branch(node: Node, windows: CalendarWindows, number: int, time: str, names:
         begin = _moved(base, windows.step.times(number), "-")
         ends = begin, _moved(begin, windows.size, "+")
     items = tuple(
-        Item(name, _instant(expr, windows.zone), TIMESTAMP, nullable=False) for name, expr in zip(names, ends, strict=True)
+        Item(name, _instant(expr, windows.zone), TIMESTAMP, nullable=False)
+        for name, expr in zip(names, ends, strict=True)
     )
     made = Project(node, (*items, *map(item_of, node.schema)))
     if windows.kind is TimeWindowKind.TUMBLE:

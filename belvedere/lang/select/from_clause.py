@@ -133,7 +133,9 @@ def _add_version(frame: Frame, item: exp.Table, kind: JoinKind, on: exp.Expr | N
         raise frame.fail("B5032", "FOR SYSTEM_TIME AS OF needs the name of a table or view", item, hint)
     relation = find_relation(frame, path)
     if frame.scope.aliased(item.alias or relation.name) is not None:
-        raise frame.fail("B2005", f"alias `{item.alias or relation.name}` is given twice", item, "give one another alias")
+        raise frame.fail(
+            "B2005", f"alias `{item.alias or relation.name}` is given twice", item, "give one another alias"
+        )
     join_as_of(frame, item, relation, kind, on)
     _rename(frame, item)
     return []
@@ -170,7 +172,9 @@ def _combine(frame: Frame, right: Node, sources: Sequence[FromItem], kind: JoinK
         left, right, condition = _sides(frame, left, right, condition, on)
     own, outer = _by_reach(frame, condition)
     if outer and kind is not JoinKind.INNER:
-        raise frame.fail("B3011", "a correlated condition is not supported in an outer join", on, "move the condition to WHERE")
+        raise frame.fail(
+            "B3011", "a correlated condition is not supported in an outer join", on, "move the condition to WHERE"
+        )
     frame.plan = Join(left, right, kind, own)
     return outer
 
@@ -191,7 +195,9 @@ def _condition(frame: Frame, on: exp.Expr) -> Expr:
         expand_within(on, ways_of_query(frame.context, frame.scope))
         on = on if join is None or place is None else join.args[place]
     if contains_aggregate(on):
-        raise frame.fail("B3031", "an aggregate is not allowed in ON", on, "compute it in a subquery of FROM, and join that")
+        raise frame.fail(
+            "B3031", "an aggregate is not allowed in ON", on, "compute it in a subquery of FROM, and join that"
+        )
     condition = Resolver(frame).resolve(on)
     frame.check_condition(condition, on, "ON")
     return condition
@@ -278,7 +284,9 @@ def _path_start(frame: Frame, path: Sequence[exp.Identifier]) -> tuple[FromItem,
     for n in range(len(path) - 1, 0, -1):
         relation = definitions.find(".".join(p.name for p in path[:n]))
         if relation is not None:
-            node, source = named_source(scan(relation), path[n - 1].name, frame.context.names, relation, addressable=False)
+            node, source = named_source(
+                scan(relation), path[n - 1].name, frame.context.names, relation, addressable=False
+            )
             _combine(frame, node, [source], JoinKind.INNER, None)
             return source, path[n:]
     return None

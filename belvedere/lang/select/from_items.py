@@ -100,7 +100,9 @@ def _values(frame: Frame, item: exp.Values) -> tuple[Node, list[FromItem]]:
         raise frame.fail("B3024", "the rows of VALUES have different numbers of columns", item)
     alias = item.args.get("alias")
     names = (
-        [c.name for c in alias.columns] if alias is not None and alias.columns else [f"col{n + 1}" for n in range(len(rows[0]))]
+        [c.name for c in alias.columns]
+        if alias is not None and alias.columns
+        else [f"col{n + 1}" for n in range(len(rows[0]))]
     )
     inference = empty.inference()
     typed = [inference.common(values) for values in zip(*rows, strict=True)]
@@ -182,7 +184,9 @@ def _window_call(frame: Frame, item: exp.Table) -> tuple[Node, FromItem]:
     bounds = tuple(SourceColumn(n, i, Typed(type_, False)) for n, i in zip(names, (start, end), strict=True))
     if call.args.get("flink"):
         last = f"{prefix}.{WINDOW_TIME}"
-        before = exp.Sub(this=column(end), expression=exp.Interval(this=exp.Literal.string("0.001"), unit=exp.var("SECOND")))
+        before = exp.Sub(
+            this=column(end), expression=exp.Interval(this=exp.Literal.string("0.001"), unit=exp.var("SECOND"))
+        )
         node = Project(node, (*map(item_of, node.schema), Item(last, before, type_, nullable=False, hidden=True)))
         bounds += (SourceColumn(WINDOW_TIME, last, Typed(type_, False), hidden=True),)
     table = source.alias if isinstance(data, exp.Table) and not item.alias else None
@@ -195,7 +199,9 @@ def _as_instant(node: Node, time: SourceColumn, prefix: str) -> tuple[Node, str]
         return node, time.internal
     name = f"{prefix}.time"
     moment = exp.cast(column(time.internal), exp.DataType.Type.TIMESTAMPTZ)
-    return Project(node, (*map(item_of, node.schema), Item(name, moment, TIMESTAMP, time.typed.nullable, hidden=True))), name
+    return Project(
+        node, (*map(item_of, node.schema), Item(name, moment, TIMESTAMP, time.typed.nullable, hidden=True))
+    ), name
 
 
 def _as_local(end: Column) -> Item:
@@ -230,7 +236,9 @@ def _zone(frame: Frame, call: Any, local: bool) -> str | None:
     if written is None:
         return None
     if not isinstance(written, exp.Literal) or not written.is_string or not is_zone(written.name):
-        raise frame.fail("B3002", "`timezone` is no time zone", written, "write a region as 'Europe/Berlin', or '+02:00'")
+        raise frame.fail(
+            "B3002", "`timezone` is no time zone", written, "write a region as 'Europe/Berlin', or '+02:00'"
+        )
     if local:
         raise frame.fail("B5002", "a TIMESTAMP_NTZ is local already", written, "leave `timezone` out")
     return str(written.name)
@@ -252,13 +260,17 @@ def _fixed_windows(frame: Frame, node: Node, call: Any, source: FromItem, column
 
 def _length(frame: Frame, call: Any, name: str) -> int:
     message = f"`{name}` must be a positive interval of fixed length"
-    return frame.context.length(call.args[name], message, "write INTERVAL '10' MINUTES", None if name == "offset" else 1)
+    return frame.context.length(
+        call.args[name], message, "write INTERVAL '10' MINUTES", None if name == "offset" else 1
+    )
 
 
 def _column_of(frame: Frame, source: FromItem, written: exp.Expr) -> SourceColumn:
     found = source.find(written.name)
     if found is None:
-        raise frame.fail("B2002", f"column `{written.name}` is not defined", written, did_you_mean(written.name, source.names))
+        raise frame.fail(
+            "B2002", f"column `{written.name}` is not defined", written, did_you_mean(written.name, source.names)
+        )
     return found
 
 

@@ -30,13 +30,17 @@ def equalities(shared: Sequence[tuple[SourceColumn, SourceColumn]]) -> Expr | No
     return conjunction([exp.EQ(this=column(a.internal), expression=column(b.internal)) for a, b in shared])
 
 
-def shared_columns(frame: Frame, join: exp.Join, sources: Sequence[FromItem]) -> list[tuple[SourceColumn, SourceColumn]]:
+def shared_columns(
+    frame: Frame, join: exp.Join, sources: Sequence[FromItem]
+) -> list[tuple[SourceColumn, SourceColumn]]:
     """The columns of USING, or all of the same name, of what is there and of what is joined."""
     left_sources = list(frame.scope.sources)
     left_merged = {m.column.name.casefold(): m.column for m in reversed(frame.scope.merged)}  # the first of a name
     written = [i.name for i in join.args.get("using") or ()]
     names = written or [
-        n for n in dict.fromkeys(n for s in left_sources for n in s.names) if any(s.seen(n) is not None for s in sources)
+        n
+        for n in dict.fromkeys(n for s in left_sources for n in s.names)
+        if any(s.seen(n) is not None for s in sources)
     ]
     return [
         (left_merged.get(n.casefold()) or _single(frame, left_sources, n, join), _single(frame, sources, n, join))

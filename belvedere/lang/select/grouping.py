@@ -187,7 +187,9 @@ class Grouping:
         if isinstance(expr, exp.GroupingId):
             if expr.expressions and [e.unnest() for e in expr.expressions] != keys[self.fixed :]:
                 hint = "write grouping_id() without arguments"
-                raise self.frame.fail("B3034", "grouping_id() takes all columns of GROUP BY in their order", written, hint)
+                raise self.frame.fail(
+                    "B3034", "grouping_id() takes all columns of GROUP BY in their order", written, hint
+                )
             return column(name)
         argument = expr.expressions[0].unnest()
         if argument not in keys:
@@ -206,7 +208,9 @@ class Grouping:
     def _dependent(self, expr: exp.Column, written: exp.Expr) -> Expr:
         """A column that the group keys determine: the other end of a window, or a column of a row whose key is grouped by."""
         grouped = {k.expr.name for k in self.keys if isinstance(k.expr, exp.Column)}
-        if self.sets is None and (self._is_known_by_window(expr.name, grouped) or self._of_grouped_row(expr.name, grouped)):
+        if self.sets is None and (
+            self._is_known_by_window(expr.name, grouped) or self._of_grouped_row(expr.name, grouped)
+        ):
             type_ = self.frame.inference().type(expr)
             orderable = not (pa.types.is_map(type_) or pa.types.is_struct(type_) or t.is_array(type_))
             return self._aggregate(exp.Max(this=expr.copy()) if orderable else exp.AnyValue(this=expr.copy()), written)
@@ -215,7 +219,9 @@ class Grouping:
         if outer is not None and expr.name not in self.frame.plan.schema.names:
             return expr
         hint = f"add it to GROUP BY, or aggregate it: `max({shown})`"
-        raise self.frame.fail("B3030", f"`{shown}` is neither grouped by nor aggregated", expr if expr.meta else written, hint)
+        raise self.frame.fail(
+            "B3030", f"`{shown}` is neither grouped by nor aggregated", expr if expr.meta else written, hint
+        )
 
     def _is_known_by_window(self, name: str, grouped: set[str]) -> bool:
         found = _window_end(self.frame, name)
@@ -272,7 +278,11 @@ class Grouping:
 def ends_of_starts(frame: Frame, keys: Sequence[Item]) -> dict[str, Expr]:
     """The ends of Tumble and Hop windows among the keys whose starts are keys too, as expressions of these."""
     found: dict[str, Expr] = {}
-    known = [(k, end) for k in keys if isinstance(k.expr, exp.Column) and (end := _window_end(frame, k.expr.name)) is not None]
+    known = [
+        (k, end)
+        for k in keys
+        if isinstance(k.expr, exp.Column) and (end := _window_end(frame, k.expr.name)) is not None
+    ]
     for key, end in known:
         start = next((k for k, other in known if other.is_start and determines(other, end)), None)
         if start is not None and end.kind in (TimeWindowKind.TUMBLE, TimeWindowKind.HOP):

@@ -96,7 +96,8 @@ def _pivot(pivot: Any, visible: Sequence[Column], name: str, context: StatementC
             hint = VALUES_HINT if len(keys) == 1 else "write FOR (a, b) IN ((1, 2), (3, 4) AS x, ...)"
             raise context.fail("B3027", "the values of PIVOT must be constants, one for each column", pivot, hint)
         same = (
-            exp.NullSafeEQ(this=exp.Column(this=_quoted(k)), expression=v.copy()) for k, v in zip(keys, values, strict=True)
+            exp.NullSafeEQ(this=exp.Column(this=_quoted(k)), expression=v.copy())
+            for k, v in zip(keys, values, strict=True)
         )
         condition: exp.Expr = conjunction(same) or exp.true()
         for aggregate in pivot.expressions:
@@ -149,7 +150,10 @@ def _chosen(aggregate: exp.Expr, condition: exp.Expr, context: StatementContext)
 def _unpivot(pivot: Any, visible: Sequence[Column], name: str, context: StatementContext) -> exp.Select:
     field = pivot.args["fields"][0]
     values = [i.name for i in _parts(pivot.expressions[0])]
-    rows = [(alias, [_column(p, visible, context) for p in _parts(value)]) for value, alias in map(_named, field.expressions)]
+    rows = [
+        (alias, [_column(p, visible, context) for p in _parts(value)])
+        for value, alias in map(_named, field.expressions)
+    ]
     if any(len(columns) != len(values) for _, columns in rows):
         hint = "write UNPIVOT (value FOR name IN (a, b)), or UNPIVOT ((v, w) FOR name IN ((a, b), (c, d)))"
         raise context.fail("B3027", "each entry of UNPIVOT must have as many columns as value names", pivot, hint)
@@ -159,7 +163,9 @@ def _unpivot(pivot: Any, visible: Sequence[Column], name: str, context: Statemen
         label = alias or "_".join(c.name for c in columns)
         fields = [exp.PropertyEQ(this=_quoted(field.this.name), expression=exp.Literal.string(label))]
         for value, type_, column in zip(values, types, columns, strict=True):
-            fields.append(exp.PropertyEQ(this=_quoted(value), expression=t.cast(exp.Column(this=_quoted(column.name)), type_)))
+            fields.append(
+                exp.PropertyEQ(this=_quoted(value), expression=t.cast(exp.Column(this=_quoted(column.name)), type_))
+            )
         structs.append(exp.Struct(expressions=fields))
     used = {c.name for _, columns in rows for c in columns}
     alias = context.names.fresh("unpivoted")
@@ -186,5 +192,7 @@ def _common(columns: Sequence[Column], pivot: exp.Expr, context: StatementContex
     common = reduce(lambda a, b: t.common_type(a, b) if a is not None else None, types)
     if common is None:
         shown = ", ".join(f"{c.name} {t.type_text(c.type)}" for c in columns)
-        raise context.fail("B3002", f"the columns of UNPIVOT have no common type: {shown}", pivot, "CAST them in a subquery")
+        raise context.fail(
+            "B3002", f"the columns of UNPIVOT have no common type: {shown}", pivot, "CAST them in a subquery"
+        )
     return common

@@ -71,7 +71,9 @@ def _window_by(query: WindowByBlock, context: StatementContext) -> Node:
     definitions = context.definitions
     sources = {relation.name: scan(relation) for relation in definitions}
     start = span_of(query, context.file).start
-    block, found = lower_window_query(query.text_of, sources, context.file, start, definitions.broken, definitions.functions)
+    block, found = lower_window_query(
+        query.text_of, sources, context.file, start, definitions.broken, definitions.functions
+    )
     context.diagnostics += [d for d in found if d not in context.diagnostics]
     return block
 
@@ -110,7 +112,9 @@ def lower_nested(
     return SelectLowering(query, context, None, domain=domain, sources=[source], implied=implied).lower(named=True)
 
 
-def lower_subquery(query: exp.Query, context: StatementContext, outer: Scope | None, *, domain: Node | None = None) -> Inner:
+def lower_subquery(
+    query: exp.Query, context: StatementContext, outer: Scope | None, *, domain: Node | None = None
+) -> Inner:
     """A subquery of an expression, with what links it to the outer row."""
     query = unwrap_query(query)
     refuse_stream_forms(query, context)
@@ -120,7 +124,11 @@ def lower_subquery(query: exp.Query, context: StatementContext, outer: Scope | N
     try:
         plan = lower_query(query, replace(context, repeats=True))
     except BelvedereError as error:
-        if outer is None or not isinstance(query, exp.SetOperation) or not any(d.code in UNKNOWN for d in error.diagnostics):
+        if (
+            outer is None
+            or not isinstance(query, exp.SetOperation)
+            or not any(d.code in UNKNOWN for d in error.diagnostics)
+        ):
             raise
         return _linked_sets(query, context, outer, domain, error)
     prefix = context.names.fresh("value") + "."
@@ -154,7 +162,9 @@ def _linked_sets(
     for side in sides:
         own = {outside.name: name for outside, name, _ in side.pairs}
         linked = (item_of(side.plan.schema[own[name]], link, hidden=False) for name, link in links.items())
-        values = (item_of(o.column, f"{prefix}.{shown}", hidden=False) for shown, o in zip(names, side.outputs, strict=False))
+        values = (
+            item_of(o.column, f"{prefix}.{shown}", hidden=False) for shown, o in zip(names, side.outputs, strict=False)
+        )
         plans.append(Project(side.plan, (*linked, *values)))
     left, right = _aligned(plans[0], plans[1], query, context)
     plan = _combined(left, right, query, context)
@@ -183,7 +193,10 @@ def refuse_stream_forms(query: exp.Query, context: StatementContext) -> None:
         )
     if has_window(query):
         raise context.fail(
-            "B5214", "a window is not allowed in a subquery of an expression", query, "write it as a view, and query the view"
+            "B5214",
+            "a window is not allowed in a subquery of an expression",
+            query,
+            "write it as a view, and query the view",
         )
     _refuse_within(query, context)
 
@@ -213,7 +226,9 @@ def _entry(entry: exp.CTE, context: StatementContext, recursive: bool) -> Node:
     names = [c.name for c in entry.args["alias"].columns]
     if names and len(names) != len(plan.schema.visible):
         raise context.fail("B3025", misfit(entry.alias, plan.schema.visible, names), entry)
-    return Project(plan, tuple(item_of(c, n) for n, c in zip(names, plan.schema.visible, strict=True))) if names else plan
+    return (
+        Project(plan, tuple(item_of(c, n) for n, c in zip(names, plan.schema.visible, strict=True))) if names else plan
+    )
 
 
 # -- set operations ---------------------------------------------------------------------------------------------------
@@ -227,7 +242,11 @@ def _chain(query: exp.SetOperation) -> list[Any]:
     """`a UNION ALL b UNION ALL c`: its queries, where nothing is said of the whole but the last."""
     parts: list[exp.Expr] = []
     this: exp.Expr = query
-    while isinstance(this, exp.Union) and this.args.get("distinct") is False and not (this is not query and _is_said_of(this)):
+    while (
+        isinstance(this, exp.Union)
+        and this.args.get("distinct") is False
+        and not (this is not query and _is_said_of(this))
+    ):
         if this.args.get("by_name"):
             break
         parts.append(this.expression)
@@ -275,7 +294,9 @@ def _combined(left: Node, right: Node, query: exp.SetOperation, context: Stateme
 def _refuse_maps(side: Node, query: exp.Expr, context: StatementContext) -> None:
     found = next((c for c in side.schema.visible if has_map(c.type)), None)
     if found is not None:
-        message = f"column `{found.name}` is {t.a_type(found.type)}, which {type(query).__name__.upper()} cannot compare"
+        message = (
+            f"column `{found.name}` is {t.a_type(found.type)}, which {type(query).__name__.upper()} cannot compare"
+        )
         raise context.fail("B3053", message, query, f"select map_entries({found.name})")
 
 
@@ -283,12 +304,16 @@ def _by_name(left: Node, right: Node, query: exp.Expr, context: StatementContext
     names = [c.name for c in right.schema.visible]
     if len(names) > len(left.schema.visible):
         extra = next(n for n in names if n.casefold() not in {c.name.casefold() for c in left.schema.visible})
-        raise context.fail("B2002", f"column `{extra}` is missing on the left", query, "select the same columns on both sides")
+        raise context.fail(
+            "B2002", f"column `{extra}` is missing on the left", query, "select the same columns on both sides"
+        )
     items = []
     for c in left.schema.visible:
         found = find_named(right.schema.visible, c.name)
         if found is None:
-            raise context.fail("B2002", f"column `{c.name}` is missing on the right", query, did_you_mean(c.name, names))
+            raise context.fail(
+                "B2002", f"column `{c.name}` is missing on the right", query, did_you_mean(c.name, names)
+            )
         items.append(item_of(found))
     return Project(right, tuple(items))
 

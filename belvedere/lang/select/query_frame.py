@@ -67,7 +67,9 @@ class StatementContext:
         if found not in self.diagnostics:
             self.diagnostics.append(found)
 
-    def length(self, interval: exp.Expr, message: str, hint: str, least: int | None = 0, place: exp.Expr | None = None) -> int:
+    def length(
+        self, interval: exp.Expr, message: str, hint: str, least: int | None = 0, place: exp.Expr | None = None
+    ) -> int:
         """The microseconds of an interval; an error where it has no fixed length or is below the least one."""
         found = interval_length(interval)
         if found is None or (least is not None and found < least):
@@ -177,7 +179,9 @@ def named_source(
         items.append(item_of(c, internal))
         shown, _, again = c.name.partition(REPEATED)
         sealed = relation is not None and c.name in relation.sealed
-        columns.append(SourceColumn(shown, internal, Typed(c.type, c.nullable), c.hidden, c.doc, again.endswith(SAME), sealed))
+        columns.append(
+            SourceColumn(shown, internal, Typed(c.type, c.nullable), c.hidden, c.doc, again.endswith(SAME), sealed)
+        )
     return Project(node, tuple(items)), FromItem(alias, tuple(columns), relation, addressable)
 
 

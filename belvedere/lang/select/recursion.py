@@ -38,7 +38,13 @@ from belvedere.syntax.wording import counted, misfit
 
 FORM = "write WITH RECURSIVE t AS (first rows UNION ALL SELECT ... FROM t ...)"
 OUTSIDE = "compute it in the query that reads the recursion"
-PRESERVED = {JoinKind.INNER: (0, 1), JoinKind.LEFT: (0,), JoinKind.RIGHT: (1,), JoinKind.SEMI: (0,), JoinKind.ANTI: (0,)}
+PRESERVED = {
+    JoinKind.INNER: (0, 1),
+    JoinKind.LEFT: (0,),
+    JoinKind.RIGHT: (1,),
+    JoinKind.SEMI: (0,),
+    JoinKind.ANTI: (0,),
+}
 """The sides of a join each of whose rows gives rows of its own."""
 
 
@@ -72,7 +78,9 @@ def refuse_later(entries: list[exp.CTE], context: StatementContext) -> None:
                     if mutual
                     else "define it before"
                 )
-                raise context.fail("B3051", f"`{entry.alias}` reads `{later.alias}`, which is defined after it", found[0], hint)
+                raise context.fail(
+                    "B3051", f"`{entry.alias}` reads `{later.alias}`, which is defined after it", found[0], hint
+                )
 
 
 def lower_recursion(entry: exp.CTE, context: StatementContext) -> Node:
@@ -80,7 +88,9 @@ def lower_recursion(entry: exp.CTE, context: StatementContext) -> Node:
     name, query = entry.alias, unwrap_query(entry.this)
     first = references(entry.this, name)[0]
     if not isinstance(query, exp.Union) or query.args.get("by_name"):
-        raise context.fail("B3051", f"`{name}` reads itself, so it must be a UNION of first rows and a step", first, FORM)
+        raise context.fail(
+            "B3051", f"`{name}` reads itself, so it must be a UNION of first rows and a step", first, FORM
+        )
     _refuse_clauses(name, query, context)
     in_base = references(query.left, name)
     if in_base:
@@ -107,7 +117,10 @@ def _refuse_clauses(name: str, query: exp.Union, context: StatementContext) -> N
     for entry in clause.expressions if clause is not None else ():
         if found := references(entry.this, name):
             raise context.fail(
-                "B3051", f"WITH inside `{name}` must not read `{name}`", found[0], "write it as a subquery of FROM in the step"
+                "B3051",
+                f"WITH inside `{name}` must not read `{name}`",
+                found[0],
+                "write it as a subquery of FROM in the step",
             )
     for key, word in (("order", "ORDER BY"), ("limit", "LIMIT"), ("offset", "OFFSET"), ("emit", "EMIT")):
         if query.args.get(key):
@@ -126,7 +139,9 @@ def _named(base: Node, entry: exp.CTE, context: StatementContext) -> Node:
             raise context.fail("B3053", message, entry, f"select map_entries({c.name})")
         if pa.types.is_null(c.type):
             message = f"column `{c.name}` has no type in the first rows of `{entry.alias}`"
-            raise context.fail("B3053", message, entry, "write CAST(NULL AS STRING), with the type of the column in the step")
+            raise context.fail(
+                "B3053", message, entry, "write CAST(NULL AS STRING), with the type of the column in the step"
+            )
     return Project(base, tuple(item_of(c, n) for n, c in zip(names, visible, strict=True)))
 
 

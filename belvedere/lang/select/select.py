@@ -139,7 +139,14 @@ class SelectLowering:
             map(contains_aggregate, self.select.expressions)
         )
         asked = self.context.is_read or given.get("limit") is not None
-        if self.orders or grouped or not asked or len(sources) != 1 or sources[0].relation is None or self.domain is not None:
+        if (
+            self.orders
+            or grouped
+            or not asked
+            or len(sources) != 1
+            or sources[0].relation is None
+            or self.domain is not None
+        ):
             return []
         view = self.context.definitions.views.get(sources[0].relation.id)
         found = [(o, sources[0].find(o.expr.name)) for o in view.order] if view is not None else []
@@ -151,7 +158,11 @@ class SelectLowering:
         group = self.select.args.get("group")
         self.qualifies = self._late("qualify")
         clauses = (*self.outputs, *self.orders, *self.qualifies)
-        if group is None and not self.select.args.get("having") and not any(contains_aggregate(c.expr) for c in clauses):
+        if (
+            group is None
+            and not self.select.args.get("having")
+            and not any(contains_aggregate(c.expr) for c in clauses)
+        ):
             return
         self.havings = self._late("having")
         keys, sets = self._keys(group)
@@ -161,7 +172,9 @@ class SelectLowering:
         keys = [k for k in keys if not isinstance(k.expr, exp.Column) or k.expr.name not in ends]
         whole = not keys and sets is None
         self.one_group = sets is None and bool(keys) and all(any(k.expr == i.expr for i in self.implied) for k in keys)
-        self.grouping = Grouping(self.frame, [*self.implied, *keys], sets, ends=ends, whole=whole, fixed=len(self.implied))
+        self.grouping = Grouping(
+            self.frame, [*self.implied, *keys], sets, ends=ends, whole=whole, fixed=len(self.implied)
+        )
         _rewrite((*self.outputs, *self.orders, *self.havings, *self.qualifies), self.grouping.lift)
         for item in (*self.grouping.keys, *self.grouping.aggregates):
             self.frame.inference().typed(item.expr)
@@ -215,7 +228,9 @@ class SelectLowering:
     def _key(self, expr: Expr, written: exp.Expr, others: Iterable[Item] = ()) -> Item:
         expr = expr.unnest()
         if contains_aggregate(expr):
-            raise self.context.fail("B3035", "GROUP BY cannot contain an aggregate", written, "group by it in an outer query")
+            raise self.context.fail(
+                "B3035", "GROUP BY cannot contain an aggregate", written, "group by it in an outer query"
+            )
         name = expr.name if isinstance(expr, exp.Column) else self.context.names.fresh("group")
         if any(i.name == name for i in (*self.implied, *others)):
             name = self.context.names.fresh("group")

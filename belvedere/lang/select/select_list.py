@@ -72,14 +72,20 @@ class SelectItems:
             else:
                 resolved = Resolver(self.frame, self.earlier_alias).resolve(bare)
                 name = output_name(written)
-                self.outputs.append(Output(resolved, written, name if bare is not written else as_defined(name, resolved)))
+                self.outputs.append(
+                    Output(resolved, written, name if bare is not written else as_defined(name, resolved))
+                )
         for ordered in sort_keys(self.select, len(self.outputs)):
             self.orders.append(Clause(self._order(ordered), ordered))
 
     def earlier_alias(self, node: exp.Column) -> Expr | None:
         """Return the expression of an alias of the select list that a later clause names."""
         found = find_named(self.outputs, node.name)
-        return exp.paren(found.expr.copy(), copy=False) if found is not None and isinstance(found.written, exp.Alias) else None
+        return (
+            exp.paren(found.expr.copy(), copy=False)
+            if found is not None and isinstance(found.written, exp.Alias)
+            else None
+        )
 
     def _star(self, star: exp.Expr) -> None:
         sources = [s for s in self.frame.scope.sources if s.addressable and s.bare]
@@ -92,7 +98,9 @@ class SelectItems:
                 return
             if found is None:
                 names = [s.alias for s in sources]
-                raise self.context.fail("B2004", f"`{alias}` is not a table of this query", star, did_you_mean(alias, names))
+                raise self.context.fail(
+                    "B2004", f"`{alias}` is not a table of this query", star, did_you_mean(alias, names)
+                )
             sources = [found]
         elif not sources:
             raise self.context.fail("B3041", "`*` needs a FROM", star)
@@ -147,14 +155,18 @@ class SelectItems:
         if not pa.types.is_struct(type_) or any(star.this.args.values()):
             return False
         for field in type_:
-            part = exp.Dot(this=exp.paren(value.copy(), copy=False), expression=exp.to_identifier(field.name, quoted=True))
+            part = exp.Dot(
+                this=exp.paren(value.copy(), copy=False), expression=exp.to_identifier(field.name, quoted=True)
+            )
             self.outputs.append(Output(part, star, field.name))
         return True
 
     def _check_named(self, named: set[str], word: str, sources: Sequence[FromItem], star: exp.Expr) -> None:
         names = [*(c.name for c in self._of_parent(sources)), *(n for s in sources for n in s.names)]
         for name in named - {n.casefold() for n in names}:
-            raise self.context.fail("B2002", f"column `{name}` of {word} is not defined", star, did_you_mean(name, names))
+            raise self.context.fail(
+                "B2002", f"column `{name}` of {word} is not defined", star, did_you_mean(name, names)
+            )
 
     def _generator(self, written: exp.Expr) -> None:
         call = written.this if isinstance(written, (exp.Alias, exp.Aliases)) else written
@@ -189,7 +201,10 @@ class SelectItems:
         """The output of a number."""
         if not 1 <= position <= len(self.outputs):
             raise self.context.fail(
-                "B3042", f"there is no output column {position}", written, f"it has {counted(len(self.outputs), 'column')}"
+                "B3042",
+                f"there is no output column {position}",
+                written,
+                f"it has {counted(len(self.outputs), 'column')}",
             )
         return self.outputs[position - 1]
 

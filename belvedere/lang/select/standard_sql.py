@@ -16,7 +16,15 @@ from belvedere.catalog.relationships import OWNER
 from belvedere.catalog.shown_names import shown_names
 from belvedere.catalog.views import View
 from belvedere.lang.select.grouping import contains_aggregate
-from belvedere.lang.select.standard_sql_paths import PathJoins, column_names, fresh, initial, requalify, spell_paths, table_of
+from belvedere.lang.select.standard_sql_paths import (
+    PathJoins,
+    column_names,
+    fresh,
+    initial,
+    requalify,
+    spell_paths,
+    table_of,
+)
 from belvedere.plan.expressions import conjuncts
 from belvedere.plan.operators.nodes import Scan, Unnest
 from belvedere.spark_sql.dialect import SparkSql
@@ -107,7 +115,9 @@ class _Expansion:
         rows = table_of(owner, alias)
         by_row = any(isinstance(e, exp.Star) or e.find(exp.Window) for e in select.expressions)
         if by_row or any(select.args.get(k) for k in ("limit", "offset", "qualify")):
-            lateral = exp.Lateral(this=exp.Subquery(this=select), alias=exp.TableAlias(this=exp.to_identifier("related")))
+            lateral = exp.Lateral(
+                this=exp.Subquery(this=select), alias=exp.TableAlias(this=exp.to_identifier("related"))
+            )
             related = exp.Column(this=exp.Star(), table=exp.to_identifier("related"))
             return exp.Select(expressions=[*keys, related], from_=exp.From(this=rows), joins=[exp.Join(this=lateral)])
         where, first = select.args.get("where"), select.args["from_"].this
@@ -121,7 +131,10 @@ class _Expansion:
         group = select.args.get("group")
         if group is not None or any(map(contains_aggregate, select.expressions)):
             group = group or exp.Group()
-            group.set("expressions", [] if group.args.get("all") else [*(k.unalias().copy() for k in keys), *group.expressions])
+            group.set(
+                "expressions",
+                [] if group.args.get("all") else [*(k.unalias().copy() for k in keys), *group.expressions],
+            )
             select.set("group", group)
         select.set("expressions", [*keys, *select.expressions])
         return select

@@ -41,7 +41,12 @@ def spell_paths(tree: exp.Expr, catalog: Catalog, around: Mapping[str, str] | No
 def _name_version(table: exp.Table) -> None:
     parts = path_of(table)
     path = _path(parts[-1:])
-    if path is None or path.relation is None or path.steps or shown_names(path.relation).casefold() == table.name.casefold():
+    if (
+        path is None
+        or path.relation is None
+        or path.steps
+        or shown_names(path.relation).casefold() == table.name.casefold()
+    ):
         return
     if len(parts) == 1 and not table.alias:
         table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
@@ -208,7 +213,9 @@ def _lateral(step: Relationship, owner: str, alias: str) -> exp.Expr:
     inner = fresh(alias, {alias.casefold()})
     query = exp.select("*").from_(table_of(step.target, inner)).where(_condition(step, owner, inner, everything=True))
     query.set("order", exp.Order(expressions=[_ordered(o, _over(owner, inner)) for o in step.order]))
-    return exp.Lateral(this=query.limit(step.limit or 0).subquery(), alias=exp.TableAlias(this=exp.to_identifier(alias)))
+    return exp.Lateral(
+        this=query.limit(step.limit or 0).subquery(), alias=exp.TableAlias(this=exp.to_identifier(alias))
+    )
 
 
 def _condition(step: Relationship, owner: str, target: str, *, everything: bool = False) -> exp.Expr:

@@ -32,7 +32,9 @@ def grouped_stream(select: exp.Select, context: StatementContext, known: Known) 
     plan = SelectLowering(plain, context).lower(named=True).plan
     times = event_time_columns(plan, known) & grouping_columns(plan, known)
     if not times:
-        raise context.fail("B5011", "SELECT STREAM with GROUP BY needs a key that increases with the rowtime", select, HINT)
+        raise context.fail(
+            "B5011", "SELECT STREAM with GROUP BY needs a key that increases with the rowtime", select, HINT
+        )
     end = _end_of_group(plan, times)
     named = find_named(plan.schema.visible, ROWTIME) is not None
     if end is not None and not named:
@@ -65,7 +67,9 @@ def _end_of_group(plan: Node, times: frozenset[str]) -> Expr | None:
     return None
 
 
-def order_windows(select: exp.Select, context: StatementContext, time_of: Callable[[NamedRelation], str | None]) -> exp.Select:
+def order_windows(
+    select: exp.Select, context: StatementContext, time_of: Callable[[NamedRelation], str | None]
+) -> exp.Select:
     """The SELECT with its windows in the order of the stream's rowtime where they say none: `OVER (RANGE ... PRECEDING)`."""
     source = select.args.get("from_")
     table = source.this if source is not None else None

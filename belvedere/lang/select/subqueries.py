@@ -277,7 +277,9 @@ def _attach_in(frame: Frame, inner: Inner, outer: Mapping[str, Expr], operand: E
     frame.join(elements, JoinKind.LEFT, conjunction([*linked, same]))
     null_inside = exp.LT(this=column(known), expression=column(rows))
     null_outside = exp.Is(this=exp.paren(operand), expression=exp.Null())
-    unknown = exp.And(this=_positive(rows), expression=exp.paren(exp.Or(this=null_inside, expression=null_outside), copy=False))
+    unknown = exp.And(
+        this=_positive(rows), expression=exp.paren(exp.Or(this=null_inside, expression=null_outside), copy=False)
+    )
     ifs = [exp.If(this=_positive(found), true=exp.true()), exp.If(this=unknown, true=exp.Null())]
     return exp.Case(ifs=ifs, default=exp.false())
 

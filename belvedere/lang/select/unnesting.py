@@ -115,7 +115,8 @@ def unnest(
         position = _counted_from_one(frame, position, f"{prefix}.number")
     internals = {**{n: c for (n, _), c in zip(shapes, columns, strict=True)}, "pos": position}
     found = [
-        SourceColumn(w, internals[n].name, Typed(internals[n].type, True)) for n, w in zip(names, written or names, strict=True)
+        SourceColumn(w, internals[n].name, Typed(internals[n].type, True))
+        for n, w in zip(names, written or names, strict=True)
     ]
     if not shown:
         found.append(SourceColumn("pos", position.name, Typed(position.type, outer), hidden=True))
@@ -126,7 +127,9 @@ def _counted_from_one(frame: Frame, position: Column, name: str) -> Column:
     """The column that WITH ORDINALITY shows: the standard counts from 1."""
     number = replace(position, name=name)
     place = exp.Add(this=column(position.name), expression=exp.Literal.number(1))
-    frame.plan = Project(frame.plan, (*map(item_of, frame.plan.schema), Item(name, place, position.type, position.nullable)))
+    frame.plan = Project(
+        frame.plan, (*map(item_of, frame.plan.schema), Item(name, place, position.type, position.nullable))
+    )
     return number
 
 

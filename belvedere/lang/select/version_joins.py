@@ -67,10 +67,14 @@ def join_as_of(frame: Frame, item: exp.Table, relation: NamedRelation, kind: Joi
         frame.plan = Filter(frame.plan, rest)
         return
     if rest.find(SubqueryValue) is not None:
-        raise context.fail("B3022", "a subquery in the ON of an outer join is not supported", item, "join the subquery first")
+        raise context.fail(
+            "B3022", "a subquery in the ON of an outer join is not supported", item, "join the subquery first"
+        )
     own = set(right.schema.names)
     only_if = {n: exp.Case(ifs=[exp.If(this=rest.copy(), true=column(n))]) for n in own}
-    items = (replace(i, expr=only_if[i.name], nullable=True) if i.name in own else i for i in map(item_of, frame.plan.schema))
+    items = (
+        replace(i, expr=only_if[i.name], nullable=True) if i.name in own else i for i in map(item_of, frame.plan.schema)
+    )
     frame.plan = Project(frame.plan, tuple(items))
 
 
@@ -84,22 +88,31 @@ def _time(frame: Frame, item: exp.Table) -> Expr:
         hint = "name the events first: `FROM Events e JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`"
         raise context.fail("B5032", "FOR SYSTEM_TIME AS OF needs a table with a time on its left", item, hint)
     if version.expression is None:
-        raise context.fail("B1001", "a time is missing after FOR SYSTEM_TIME AS OF", item, "write `FOR SYSTEM_TIME AS OF e.ts`")
+        raise context.fail(
+            "B1001", "a time is missing after FOR SYSTEM_TIME AS OF", item, "write `FOR SYSTEM_TIME AS OF e.ts`"
+        )
     time = Resolver(frame).resolve(version.expression)
     if time.find(SubqueryValue) is not None:
         raise context.fail(
-            "B5032", "the time of FOR SYSTEM_TIME AS OF cannot be a subquery", version.expression, "join the subquery first"
+            "B5032",
+            "the time of FOR SYSTEM_TIME AS OF cannot be a subquery",
+            version.expression,
+            "join the subquery first",
         )
     type_ = frame.inference().typed(time).type
     if type_ != TIMESTAMP:
         hint = "CAST it AS TIMESTAMP"
-        raise context.fail("B5001", f"the time of FOR SYSTEM_TIME AS OF is {t.a_type(type_)}, not a TIMESTAMP", version, hint)
+        raise context.fail(
+            "B5001", f"the time of FOR SYSTEM_TIME AS OF is {t.a_type(type_)}, not a TIMESTAMP", version, hint
+        )
     if reads_clock(time):
         hint = "join the table itself, which has the present rows"
         raise context.fail("B5032", "FOR SYSTEM_TIME AS OF now() is the present version", version.expression, hint)
     if not columns_of(time) <= set(frame.plan.schema.names):
         hint = "use the time of a row in this FROM"
-        raise context.fail("B5032", "the time of FOR SYSTEM_TIME AS OF belongs to the outer query", version.expression, hint)
+        raise context.fail(
+            "B5032", "the time of FOR SYSTEM_TIME AS OF belongs to the outer query", version.expression, hint
+        )
     return time
 
 
@@ -136,7 +149,9 @@ def _conditions(
     missing = [k for k in keys or () if k not in fixed]
     if missing or not links:
         names = [k.rpartition(".")[2] for k in missing]
-        what = f"the key of `{item.name}`: {', '.join(f'`{n}`' for n in names)}" if names else f"a column of `{item.name}`"
+        what = (
+            f"the key of `{item.name}`: {', '.join(f'`{n}`' for n in names)}" if names else f"a column of `{item.name}`"
+        )
         alias = item.alias or item.name
         hint = f"write ON {' AND '.join(f'{alias}.{n} = ...' for n in names or ['k'])}, with a value of the same type"
         raise context.fail("B5031", f"ON must give {what}", on if on is not None else item, hint)
@@ -182,7 +197,11 @@ def _versions(definitions: Definitions, node: Node) -> RelationVersions | None:
             return None if below is None else _projected(below, node)
         case Filter() if not reads_clock(node.condition):
             below = _versions(definitions, node.input)
-            return None if below is None or below.key is not None else replace(below, plan=Filter(below.plan, node.condition))
+            return (
+                None
+                if below is None or below.key is not None
+                else replace(below, plan=Filter(below.plan, node.condition))
+            )
     return None
 
 

@@ -61,7 +61,11 @@ def _condition(frame: Frame, select: exp.Select, part: exp.Expr, *, alone: bool)
 def _alias_before_items(frame: Frame, select: exp.Select, node: exp.Column) -> Expr | None:
     """An alias of the select list where a condition names it (the paper's WHERE after GROUP BY does)."""
     for item in select.expressions:
-        if isinstance(item, exp.Alias) and item.alias.casefold() == node.name.casefold() and not contains_aggregate(item.this):
+        if (
+            isinstance(item, exp.Alias)
+            and item.alias.casefold() == node.name.casefold()
+            and not contains_aggregate(item.this)
+        ):
             return Resolver(frame).resolve(item.this)
     return None
 
@@ -103,7 +107,9 @@ def _tuple_in(frame: Frame, part: exp.In, *, negated: bool) -> bool:
     operands = [Resolver(frame).resolve(e) for e in part.this.expressions]
     inner = frame.subquery(part.args["query"])
     if len(operands) != len(inner.outputs) or not _is_alone(frame, inner):
-        raise frame.fail("B3014", "this comparison with a subquery is not supported", part, "write EXISTS or NOT EXISTS")
+        raise frame.fail(
+            "B3014", "this comparison with a subquery is not supported", part, "write EXISTS or NOT EXISTS"
+        )
     for operand, output in zip(operands, inner.outputs, strict=True):
         frame.inference().typed(exp.EQ(this=operand, expression=operand.copy()))
         if not t.same_kind(frame.inference().type(operand), output.type):

@@ -42,7 +42,9 @@ class WindowFunctions:
     def _window(self, expr: exp.Window, written: exp.Expr) -> Expr:
         window = self._named_window(expr, written)
         if self.implied:
-            window.set("partition_by", [*(i.expr.copy() for i in self.implied), *(window.args.get("partition_by") or ())])
+            window.set(
+                "partition_by", [*(i.expr.copy() for i in self.implied), *(window.args.get("partition_by") or ())]
+            )
         for item in self.items:
             if item.expr == window:
                 return column(item.name)

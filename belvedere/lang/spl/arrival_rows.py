@@ -80,7 +80,9 @@ def _of_union(plan: Node, union: Union, context: StatementContext, place: exp.Ex
         columns = [item_of(c) for c in given.schema.columns]
         hidden = (branch.order, branch.clock, branch.time)
         columns += [
-            item_of(branch.plan.schema[n], name, hidden=True) for n, name in zip(hidden, names, strict=False) if n is not None
+            item_of(branch.plan.schema[n], name, hidden=True)
+            for n, name in zip(hidden, names, strict=False)
+            if n is not None
         ]
         made.append(Project(branch.plan, tuple(columns)))
     known = Union(tuple(made))

@@ -107,13 +107,17 @@ class _Check:
             if part.args.get("value") is not None and not (
                 part.word in OPTIONS and isinstance(part.args["value"], exp.Boolean)
             ):
-                raise self.fail("B5202", f"`{part.shown}` takes no value", part, "write the option's name without a value")
+                raise self.fail(
+                    "B5202", f"`{part.shown}` takes no value", part, "write the option's name without a value"
+                )
             seen.add(part.word)
 
     def _in_order(self, parts: Sequence[SplPart]) -> None:
         ranks = [
             next(
-                n for n, words in enumerate(({**POLICIES, **INTERVALS}, (PARTITIONED,), FORGETTING, OPTIONS)) if p.word in words
+                n
+                for n, words in enumerate(({**POLICIES, **INTERVALS}, (PARTITIONED,), FORGETTING, OPTIONS))
+                if p.word in words
             )
             for p in parts
         ]
@@ -132,7 +136,9 @@ class _Check:
         if not 1 <= len(policies) <= most:
             takes = "one policy" if most == 1 else "one or two policies"
             place = policies[most] if policies else kind
-            raise self.fail("B5203", f"a {kind.word} window takes {takes}, found {len(policies)}", place, FORMS[kind.word])
+            raise self.fail(
+                "B5203", f"a {kind.word} window takes {takes}, found {len(policies)}", place, FORMS[kind.word]
+            )
         if kind.word == "tumbling":
             return Tumbling(self._policy(policies[0], least=1, punct=True))
         first = self._policy(policies[0], least=0)
@@ -158,7 +164,9 @@ class _Check:
     def _delta(self, part: SplPart) -> Delta:
         form = "write delta(column, step)"
         if len(part.expressions) != 2:
-            raise self.fail("B5205", f"delta takes a column and a step, found {len(part.expressions)} arguments", part, form)
+            raise self.fail(
+                "B5205", f"delta takes a column and a step, found {len(part.expressions)} arguments", part, form
+            )
         attribute, step = part.expressions
         if not isinstance(attribute, exp.Column | exp.Dot):
             message = f"delta's first argument must be a column of the table, not `{attribute.sql('spark')}`"
@@ -168,8 +176,12 @@ class _Check:
             return Delta(name, self._duration(part, step, least=0), of_time=True)
         decimal = t.is_decimal(type_)
         if not (t.is_integer(type_) or pa.types.is_floating(type_)) and not (decimal and type_.precision <= DIGITS):
-            hint = f"CAST it to {f'DECIMAL({DIGITS}, {type_.scale})' if decimal else 'BIGINT or DOUBLE'} in a view first"
-            raise self.fail("B5205", f"delta needs a number or a timestamp, and this is {t.a_type(type_)}", attribute, hint)
+            hint = (
+                f"CAST it to {f'DECIMAL({DIGITS}, {type_.scale})' if decimal else 'BIGINT or DOUBLE'} in a view first"
+            )
+            raise self.fail(
+                "B5205", f"delta needs a number or a timestamp, and this is {t.a_type(type_)}", attribute, hint
+            )
         value = self._constant(part, step)
         if value < 0:
             raise self.fail("B5205", "delta's step must not be negative", step, form)
@@ -200,7 +212,9 @@ class _Check:
         said = self._of(parts, (PARTITIONED,))
         keys = self.clause.keys
         if keys and not said:
-            raise self.fail("B5208", "PARTITION BY needs a window that is `partitioned`", keys[0], "write partitioned BY ...")
+            raise self.fail(
+                "B5208", "PARTITION BY needs a window that is `partitioned`", keys[0], "write partitioned BY ..."
+            )
         if said and not keys:
             hint = "write partitioned BY column, or PARTITION BY column after the clause"
             raise self.fail("B5208", "`partitioned` has no columns", said[0], hint)
@@ -233,10 +247,15 @@ class _Check:
             name = WORDS[part.word]
             if part.word == INCOMPLETE and not isinstance(kind, Sliding):
                 raise self.fail(
-                    "B5209", f"{name} is only for sliding windows", part, "remove it: other windows fire when they are full"
+                    "B5209",
+                    f"{name} is only for sliding windows",
+                    part,
+                    "remove it: other windows fire when they are full",
                 )
             if part.word == EVICTED and not (isinstance(kind, Tumbling) and forgets):
-                hint = "write tumbling, ..., partitioned BY column, partitionAge(s) or partitionCount(n) or tupleCount(n)"
+                hint = (
+                    "write tumbling, ..., partitioned BY column, partitionAge(s) or partitionCount(n) or tupleCount(n)"
+                )
                 raise self.fail("B5209", f"{name} is only for tumbling windows that evict partitions", part, hint)
             if part.word == FINAL and not isinstance(kind, Tumbling):
                 raise self.fail("B5209", f"{name} is only for tumbling windows", part, "leave it out")
@@ -247,7 +266,9 @@ class _Check:
     def _argument(self, part: SplPart, what: str) -> exp.Expr:
         if len(part.expressions) != 1:
             name = WORDS[part.word]
-            raise self.fail("B5205", f"{name} takes one argument, found {len(part.expressions)}", part, f"write {name}({what})")
+            raise self.fail(
+                "B5205", f"{name} takes one argument, found {len(part.expressions)}", part, f"write {name}({what})"
+            )
         only: exp.Expr = part.expressions[0]
         return only
 
@@ -263,7 +284,9 @@ class _Check:
         argument = self._argument(part, "10")
         value = self._constant(part, argument)
         if value != int(value) or value < least:
-            raise self.fail("B5205", f"{WORDS[part.word]} takes a whole number of at least {least}", argument, "write a number")
+            raise self.fail(
+                "B5205", f"{WORDS[part.word]} takes a whole number of at least {least}", argument, "write a number"
+            )
         return int(value)
 
     def _micros(self, part: SplPart, least: int) -> int:
@@ -278,7 +301,9 @@ class _Check:
         found = length if length is not None else round(self._constant(part, argument) * 1_000_000)
         if found < least:
             bound = "an interval greater than zero" if least else "an interval that is not negative"
-            raise self.fail("B5205", f"{WORDS[part.word]} takes {bound}", argument, "write seconds, or INTERVAL '10' SECOND")
+            raise self.fail(
+                "B5205", f"{WORDS[part.word]} takes {bound}", argument, "write seconds, or INTERVAL '10' SECOND"
+            )
         return found
 
 

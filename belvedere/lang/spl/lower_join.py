@@ -69,7 +69,9 @@ class SplJoinLowering(SelectLowering):
                 place = self.select.args[key]
                 place = place if isinstance(place, exp.Expr) and "start" in place.meta else self.select
                 hint = BEFORE if key == "where" else VIEW
-                raise self.context.fail("B5214", f"{shown} is not supported together with a join of windows", place, hint)
+                raise self.context.fail(
+                    "B5214", f"{shown} is not supported together with a join of windows", place, hint
+                )
         plan = self.lower(named=True).plan
         fired = Item(FIRED, column(FIRED), TIMESTAMP, False, hidden=True)
         return with_firings(plan, fired, Item(FIRING, column(FIRING), pa.int64(), False, hidden=True))
@@ -93,7 +95,9 @@ class SplJoinLowering(SelectLowering):
     def _group(self) -> None:
         for output in (*self.outputs, *self.orders):
             if contains_aggregate(output.expr) or output.expr.find(exp.Window, SubqueryValue) is not None:
-                raise self.context.fail("B5214", "a join of windows can only select columns of its rows", output.written, VIEW)
+                raise self.context.fail(
+                    "B5214", "a join of windows can only select columns of its rows", output.written, VIEW
+                )
             output.expr = output.expr.transform(_reading)
         if not isinstance(self.frame.plan, SplJoin):
             raise self.context.fail(

@@ -114,7 +114,9 @@ class SplLowering(SelectLowering):
         where = self.select.args.get("where")
         if rows_source(self.frame.plan) is None:
             hint = "use only columns of the row to filter rows before the window"
-            raise self.context.fail("B5214", "this WHERE is not supported together with a window", where or self.select, hint)
+            raise self.context.fail(
+                "B5214", "this WHERE is not supported together with a window", where or self.select, hint
+            )
 
     # -- the window and its groups ------------------------------------------------------------------------------------
 
@@ -147,12 +149,16 @@ class SplLowering(SelectLowering):
             if found is not None:
                 what = "OVER" if isinstance(found, exp.Window) else "a subquery"
                 hint = "write the window as a view, and this in a query of the view"
-                raise self.context.fail("B5214", f"{what} is not supported together with a window", clause.written, hint)
+                raise self.context.fail(
+                    "B5214", f"{what} is not supported together with a window", clause.written, hint
+                )
 
     def _column(self, written: exp.Expr) -> tuple[str, pa.DataType]:
         found = Resolver(self.frame).resolve(written)
         if not isinstance(found, exp.Column):
-            raise self.context.fail("B5205", "delta's first argument must be a column of the table", written, "name a column")
+            raise self.context.fail(
+                "B5205", "delta's first argument must be a column of the table", written, "name a column"
+            )
         return found.name, self.frame.inference().type(found)
 
     def _own_key(self, written: exp.Expr) -> Item:

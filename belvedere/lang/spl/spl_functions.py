@@ -39,7 +39,11 @@ FORMS: Mapping[str, str] = {
 """SPL's aggregates in SQL; `a` and `b` are the arguments."""
 COUNTS = {c.value.lower(): c for c in GroupCount}
 """Counts over all groups."""
-ARITY = {name: 2 if "arg" in name else 1 for name in FORMS} | {"average": 1, "any": 1} | dict.fromkeys(("count", *COUNTS), 0)
+ARITY = (
+    {name: 2 if "arg" in name else 1 for name in FORMS}
+    | {"average": 1, "any": 1}
+    | dict.fromkeys(("count", *COUNTS), 0)
+)
 REFUSED = {
     "custom": "use the aggregates of SQL",
     "geteventtime": "name the event-time column",

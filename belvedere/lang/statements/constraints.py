@@ -41,7 +41,10 @@ def read_default(written: exp.Expr, of: Column, file: str) -> Any:
         raise fail("B4043", message, span=span_of(written, file), hint=hint) from None
     if value is None and not of.nullable:
         raise fail(
-            "B4043", f"DEFAULT of `{of.name}` is NULL, but the column is NOT NULL", span=span_of(written, file), hint=hint
+            "B4043",
+            f"DEFAULT of `{of.name}` is NULL, but the column is NOT NULL",
+            span=span_of(written, file),
+            hint=hint,
         )
     return value
 
@@ -74,7 +77,9 @@ def read_check(clause: CheckClause, columns: Sequence[Column], file: str) -> Che
     for node in clause.condition.walk():
         if isinstance(node, (exp.Query, exp.Window, exp.CurrentTimestamp)) or is_aggregate(node):
             message = "CHECK can only compare the columns of one row"
-            raise fail("B4044", message, span=clause.span, hint="write a view that filters the rows, or joins the other table")
+            raise fail(
+                "B4044", message, span=clause.span, hint="write a view that filters the rows, or joins the other table"
+            )
     condition = clause.condition.transform(lambda n: _named(n, columns, file) if isinstance(n, exp.Column) else n)
     inference = Inference({c.name: Typed(c.type, c.nullable) for c in columns}, file=file)
     inference.condition(condition, clause.condition)

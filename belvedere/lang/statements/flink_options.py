@@ -67,7 +67,9 @@ class _Options:
         """A warning for each option that nothing has read."""
         hint = "leave it out, or set what you need in belvedere.toml"
         return tuple(
-            Diagnostic("B6119", f"`{o.key}` has no counterpart here and is ignored", Severity.WARNING, o.span, hint=hint)
+            Diagnostic(
+                "B6119", f"`{o.key}` has no counterpart here and is ignored", Severity.WARNING, o.span, hint=hint
+            )
             for o in self.given.values()
         )
 

@@ -59,7 +59,11 @@ class Progress:
         """The last state that is one of this script too. Those behind it are forgotten."""
         functions = project.functions if project is not None else {}
         same, reported = 0, 0
-        if self.script is not None and (self.script.file, self.project, self.functions) == (script.file, project, functions):
+        if self.script is not None and (self.script.file, self.project, self.functions) == (
+            script.file,
+            project,
+            functions,
+        ):
             same = _equal(a is b for a, b in zip(self.script.statements, script.statements, strict=False))
             reported = _equal(_answers(question, answer) for question, answer in self.answers)
         self.script, self.project, self.functions = script, project, functions

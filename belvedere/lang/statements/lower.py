@@ -20,7 +20,14 @@ from belvedere.catalog.relationships import Relationship
 from belvedere.errors import BelvedereError, Diagnostic, Severity, fail
 from belvedere.functions.function_table import is_aggregate
 from belvedere.lang.endpoints.implicit_endpoints import with_implicit_endpoints
-from belvedere.lang.endpoints.query_hints import idle_hint, placements, policies, promises, query_arguments, resumed_views
+from belvedere.lang.endpoints.query_hints import (
+    idle_hint,
+    placements,
+    policies,
+    promises,
+    query_arguments,
+    resumed_views,
+)
 from belvedere.lang.names.definitions import Definitions, NamedRelation
 from belvedere.lang.notices.endless_growth import check_catalog
 from belvedere.lang.notices.flink_differences import flink_values, flink_windows
@@ -137,9 +144,7 @@ def define_input(script: ScriptLowering, statement: CreateInput, source: SourceT
     """`CREATE STREAM | TABLE`, then the columns that are computed of the others."""
     for clause in statement.clauses.watermarks:
         if any(c.name.text.casefold() == clause.column.text.casefold() for c in statement.computed):
-            hint = (
-                "declare the time as a column of the row, or remove WATERMARK FOR: a stream then has the event time `rowtime`"
-            )
+            hint = "declare the time as a column of the row, or remove WATERMARK FOR: a stream then has the event time `rowtime`"
             raise fail("B5001", f"event-time column `{clause.column.text}` is computed", span=clause.span, hint=hint)
     define_created(statement, script.definitions, script.file, source)
     if (

@@ -73,7 +73,10 @@ def _add_to_rows(
     name = path.last.text
     if owner.relationship(name) is not None and owner.schema.find(name) is None:
         raise fail(
-            "B4005", f"`{owner.name}` has a relationship `{name}` already", span=path.last.span, hint="choose another name"
+            "B4005",
+            f"`{owner.name}` has a relationship `{name}` already",
+            span=path.last.span,
+            hint="choose another name",
         )
     new = frame.item(name, expr, doc=doc)
     plan = Project(frame.plan, tuple(_with_column(script, frame, source, owner, new)))
@@ -87,7 +90,9 @@ def _add_to_rows(
     replaced = owner.schema.find(name)
     overrides = replaced.name if replaced is not None else None
     query = context.query(expression, column=name)
-    script.add_view(owner.name, plan, span, before, like=owner, parent=parent, order=order, overrides=overrides, query=query)
+    script.add_view(
+        owner.name, plan, span, before, like=owner, parent=parent, order=order, overrides=overrides, query=query
+    )
 
 
 def _add_to_events(
@@ -100,7 +105,9 @@ def _add_to_events(
     if read is not None or name.casefold() in EVENT_COLUMNS:
         column = read.name if read is not None else name
         hint = f"write a view over the events: `V := SELECT *, ... FROM {owner.name}`"
-        message = f"`{column}` is created with the event: a computed column of the subscription `{owner.name}` cannot read it"
+        message = (
+            f"`{column}` is created with the event: a computed column of the subscription `{owner.name}` cannot read it"
+        )
         raise fail("B4047", message, span=path.span, hint=hint)
     observed = definitions.relations[before.view]
     there = set(observed.schema.names)
@@ -114,7 +121,9 @@ def _add_to_events(
     known = [replace(c, hidden=shown.get(c.name, c.hidden)) for c in evolved.schema if c.name not in EVENT_COLUMNS]
     old = pa.struct([pa.field(c.name, c.type, c.nullable) for c in evolved.schema.visible])
     own = [replace(c, type=old) if c.name == "_old" else c for c in owner.schema if c.name in EVENT_COLUMNS]
-    made = replace(before, id=definitions.new_id(owner.name), view=evolved.id, schema=Schema((*known, *own), owner.schema.key))
+    made = replace(
+        before, id=definitions.new_id(owner.name), view=evolved.id, schema=Schema((*known, *own), owner.schema.key)
+    )
     definitions.define(made, owner.relationships, owner.sealed, owner.id)
 
 
@@ -174,8 +183,12 @@ def _rename_in_relationships(script: ScriptLowering, owner: NamedRelation, old: 
         return relationship_column(OWNER, new) if c.table == OWNER and c.name == old else c
 
     for folded, r in script.definitions.relations[owner.id].relationships.items():
-        owner.relationships[folded] = replace(r.over(change), pairs=tuple((new if o == old else o, x) for o, x in r.pairs))
-    for nested in [r for r in script.definitions if r.parent is not None and r.parent.casefold() == owner.name.casefold()]:
+        owner.relationships[folded] = replace(
+            r.over(change), pairs=tuple((new if o == old else o, x) for o, x in r.pairs)
+        )
+    for nested in [
+        r for r in script.definitions if r.parent is not None and r.parent.casefold() == owner.name.casefold()
+    ]:
         _rename_parent_key(script, nested, old, new)
 
 
@@ -191,4 +204,6 @@ def _rename_parent_key(script: ScriptLowering, nested: NamedRelation, old: str, 
 
 def _refuse_windows(expr: Expr, written: exp.Expr, context: StatementContext) -> None:
     if expr.find(exp.Window) is not None:
-        raise context.fail("B4022", "a computed column cannot be a window function", written, "write a view that selects it")
+        raise context.fail(
+            "B4022", "a computed column cannot be a window function", written, "write a view that selects it"
+        )

@@ -28,7 +28,15 @@ from belvedere.plan.operators.nodes import Scan
 from belvedere.plan.rewrites.rewrite import replace_scans
 from belvedere.project.settings import ProjectSettings, Source, TableFinder, read_file
 from belvedere.syntax.parse import parse_script
-from belvedere.syntax.statement_tree import CheckClause, ColumnDefinition, CreateInput, DottedName, ImportAll, ImportTable, Part
+from belvedere.syntax.statement_tree import (
+    CheckClause,
+    ColumnDefinition,
+    CreateInput,
+    DottedName,
+    ImportAll,
+    ImportTable,
+    Part,
+)
 from belvedere.syntax.wording import did_you_mean, nearest_name
 
 SUFFIX = ".sqrl"
@@ -85,7 +93,9 @@ class Importer:
         if self._source(origin) is None and self._script(origin) is None and self._is_origin(whole):
             if statement.alias is None:
                 advice = f"write `IMPORT {whole}.*`, or `IMPORT {whole} AS name` for `name.View`"
-                raise fail("B1016", f"IMPORT `{whole}` names a script, but no view of it", span=statement.span, hint=advice)
+                raise fail(
+                    "B1016", f"IMPORT `{whole}` names a script, but no view of it", span=statement.span, hint=advice
+                )
             self._all_of(whole, statement, statement.alias)
             return
         name = statement.alias.text if statement.alias is not None else table
@@ -114,7 +124,9 @@ class Importer:
         brought = self._all_of(origin, statement, statement.alias)
         if brought:
             listed = ", ".join(f"`{n}`" for n in brought)
-            self.into.diagnostics.append(Diagnostic("B6108", f"`{origin}` imports {listed}", Severity.NOTICE, statement.span))
+            self.into.diagnostics.append(
+                Diagnostic("B6108", f"`{origin}` imports {listed}", Severity.NOTICE, statement.span)
+            )
 
     def _all_of(self, origin: str, statement: ImportTable | ImportAll, alias: Part | None) -> list[str]:
         """All tables of a source, or all public views of a script, under a namespace where there is an alias; their names."""
@@ -147,7 +159,10 @@ class Importer:
         if known is not None:
             if (known.sql, known.span) != (template.sql, template.span):
                 raise fail(
-                    "B2008", f"query template `{name}` is defined twice", span=span, hint="import one of them AS another name"
+                    "B2008",
+                    f"query template `{name}` is defined twice",
+                    span=span,
+                    hint="import one of them AS another name",
                 )
             return
         read = dict.fromkeys(n.relation for n in template.plan.walk() if isinstance(n, Scan))
@@ -190,7 +205,9 @@ class Importer:
         folder = self.path.parent if self.path is not None else self.project.directory
         file, place = folder / statement.like.text, statement.like.span
         if file.suffix.casefold() not in LIKE_SUFFIXES:
-            hint = "name a file of JSON lines (.jsonl, .json), CSV (.csv), Parquet (.parquet), or an Avro schema (.avsc)"
+            hint = (
+                "name a file of JSON lines (.jsonl, .json), CSV (.csv), Parquet (.parquet), or an Avro schema (.avsc)"
+            )
             raise fail("B6118", f"LIKE cannot read columns of `{statement.like.text}`", span=place, hint=hint)
         if not self.ask(file.is_file):
             hint = f"put it at {file}, or correct the path: it begins at the folder of the script"
@@ -199,7 +216,10 @@ class Importer:
             found = self._finder.file_columns(file)
         except BelvedereError as error:
             raise BelvedereError([replace(d, span=d.span or place) for d in error.diagnostics]) from error
-        own = {name.text.casefold() for name in (*(c.name for c in statement.columns), *(c.name for c in statement.computed))}
+        own = {
+            name.text.casefold()
+            for name in (*(c.name for c in statement.columns), *(c.name for c in statement.computed))
+        }
         columns = (_like_column(f, place) for f in found if f.name.casefold() not in own)
         return replace(statement, columns=(*columns, *statement.columns))
 
@@ -207,7 +227,13 @@ class Importer:
         """The table of a source that WITH of an input describes; None without, or where clients push its rows."""
         if not statement.options:
             return None
-        folder = self.path.parent if self.path is not None else self.project.directory if self.project is not None else Path()
+        folder = (
+            self.path.parent
+            if self.path is not None
+            else self.project.directory
+            if self.project is not None
+            else Path()
+        )
         found = declared_source(statement.name, statement.options, folder.resolve())
         self.into.diagnostics += found.diagnostics
         if found.source is None:
@@ -238,7 +264,9 @@ class Importer:
         self.into.diagnostics += (Diagnostic("B6111", n, Severity.WARNING, statement.span) for n in found.notes)
         columns = found.schema.remove_metadata() if found.is_found else None
         origin = SourceTable(source.name, found.name, source.connector, dict(source.options), columns)
-        define_imported(self.into.definitions, found.name if name is None else name, found, origin, statement, self.into.file)
+        define_imported(
+            self.into.definitions, found.name if name is None else name, found, origin, statement, self.into.file
+        )
 
     def _dotted(self, name: str, statement: ImportTable | ImportAll, span: Span) -> BelvedereError | None:
         """That a source's table has dots in its name, which its parts without backticks are taken for no name of."""
@@ -262,7 +290,13 @@ class Importer:
     # -- other scripts ------------------------------------------------------------------------------------------------
 
     def _directories(self) -> list[Path]:
-        found = [self.path.parent] if self.path is not None else [self.project.directory] if self.project is not None else []
+        found = (
+            [self.path.parent]
+            if self.path is not None
+            else [self.project.directory]
+            if self.project is not None
+            else []
+        )
         return [*found, *(self.project.script_path if self.project is not None else ())]
 
     def _other_script(self, name: str, statement: ImportTable | ImportAll) -> tuple[Path, Definitions]:

@@ -13,7 +13,16 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.catalog.inputs import ARRIVAL_COLUMNS, Input, InputKind, LatePolicy, Metadata, SourceTable, Watermark, late_input
+from belvedere.catalog.inputs import (
+    ARRIVAL_COLUMNS,
+    Input,
+    InputKind,
+    LatePolicy,
+    Metadata,
+    SourceTable,
+    Watermark,
+    late_input,
+)
 from belvedere.catalog.relationships import Relationship
 from belvedere.catalog.views import View
 from belvedere.errors import Span, fail
@@ -37,7 +46,9 @@ INDEX = "_index"
 PARENT = "parent"
 
 
-def define_created(statement: CreateInput, definitions: Definitions, file: str, source: SourceTable | None = None) -> None:
+def define_created(
+    statement: CreateInput, definitions: Definitions, file: str, source: SourceTable | None = None
+) -> None:
     """`CREATE STREAM` or `CREATE TABLE`; with a source an import, whose rows come from there."""
     columns: list[Column] = []
     metadata: dict[str, Metadata] = {}
@@ -85,7 +96,12 @@ def _has_some_fields(interval: exp.Interval) -> bool:
 
 
 def define_imported(
-    definitions: Definitions, name: str, table: TableSchema, source: SourceTable, statement: ImportTable | ImportAll, file: str
+    definitions: Definitions,
+    name: str,
+    table: TableSchema,
+    source: SourceTable,
+    statement: ImportTable | ImportAll,
+    file: str,
 ) -> None:
     """One table of a source."""
     columns = [Column(f.name, _utc(f.type), f.nullable) for f in table.schema]
@@ -171,12 +187,18 @@ def _delay(expr: exp.Expr | None, name: str, file: str) -> int | None:
     inner = expr.unnest()
     if isinstance(inner, exp.Column) and inner.name.casefold() == name.casefold():
         return 0
-    if isinstance(inner, exp.Sub) and isinstance(inner.this, exp.Column) and inner.this.name.casefold() == name.casefold():
+    if (
+        isinstance(inner, exp.Sub)
+        and isinstance(inner.this, exp.Column)
+        and inner.this.name.casefold() == name.casefold()
+    ):
         delay = interval_length(inner.expression)
         if delay is not None and delay >= 0:
             return delay
     hint = f"write `WATERMARK FOR {name} AS {name} - INTERVAL 5 SECONDS`"
-    raise fail("B5003", "a watermark must be its column minus an interval of fixed length", span=span_of(expr, file), hint=hint)
+    raise fail(
+        "B5003", "a watermark must be its column minus an interval of fixed length", span=span_of(expr, file), hint=hint
+    )
 
 
 # -- nested data ------------------------------------------------------------------------------------------------------

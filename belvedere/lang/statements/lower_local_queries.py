@@ -39,7 +39,10 @@ def define_local_query(script: ScriptLowering, statement: DefineLocalQuery) -> N
         raise fail("B5020", "WINDOW BY is not allowed in a local query", span=statement.span, hint=hint)
     if not isinstance(query, exp.Select):
         raise fail(
-            "B4023", "a local query must be one SELECT", span=statement.span, hint="define the set operation as a view first"
+            "B4023",
+            "a local query must be one SELECT",
+            span=statement.span,
+            hint="define the set operation as a view first",
         )
     if is_scalar(query):
         add_column(script, owner, statement.path, exp.Subquery(this=statement.query), statement.span, statement.doc)
@@ -69,7 +72,10 @@ def define_nested(script: ScriptLowering, owner: NamedRelation, statement: Defin
     clash = {own for own, _ in pairs} & taken
     if clash:
         raise fail(
-            "B3043", f"column `{clash.pop()}` is already used by the parent's key", span=statement.span, hint="use another name"
+            "B3043",
+            f"column `{clash.pop()}` is already used by the parent's key",
+            span=statement.span,
+            hint="use another name",
         )
     plan, order = ordered_plan(inner.plan)
     nested = script.add_view(

@@ -41,7 +41,9 @@ def define_export(script: ScriptLowering, statement: ExportStatement) -> None:
         hint = did_you_mean(statement.sink.text, script.sinks) or f"add [sinks.{statement.sink.text}] to belvedere.toml"
         raise fail("B6110", f"sink `{statement.sink.text}` is not configured", span=statement.sink.span, hint=hint)
     if relation.parent is not None:
-        relation = script.add_view(f"{relation.name}~export", script.by_content(with_parent(relation)), statement.span, None)
+        relation = script.add_view(
+            f"{relation.name}~export", script.by_content(with_parent(relation)), statement.span, None
+        )
     script.exports.append(Export(relation.id, statement.sink.text, statement.target.text, {}, statement.span))
 
 
@@ -57,7 +59,9 @@ def define_template(script: ScriptLowering, statement: DefineTemplate) -> None:
     refuse_variants(plan, statement.span)
     name = statement.path.text if statement.path is not None else _template_name(script)
     if name in script.templates:
-        raise fail("B2008", f"query template `{name}` is defined twice", span=statement.span, hint="choose another name")
+        raise fail(
+            "B2008", f"query template `{name}` is defined twice", span=statement.span, hint="choose another name"
+        )
     script.templates[name] = QueryTemplate(
         name,
         parameters,

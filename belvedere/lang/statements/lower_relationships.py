@@ -104,7 +104,9 @@ def _define(script: ScriptLowering, statement: DefineRelationship) -> bool:
         return False
     pairs, residual = _split(conditions)
     if statement.most:
-        check_limit(statement.most, context.parameters, statement.span, f"{statement.path.text}({statement.most} INT) := ...")
+        check_limit(
+            statement.most, context.parameters, statement.span, f"{statement.path.text}({statement.most} INT) := ..."
+        )
     alias = join.this.alias
     definition = Relationship(
         owner.id, name, target.id, pairs, residual, orders, statement.limit, statement.span, statement.doc, alias,
@@ -120,7 +122,9 @@ def _plain_target(join: exp.Join) -> bool:
     return plain and path_of(join.this)[0].name != OWNER
 
 
-def _relationship_order(statement: DefineRelationship, frame: Frame, source: FromItem, target: FromItem) -> tuple[Order, ...]:
+def _relationship_order(
+    statement: DefineRelationship, frame: Frame, source: FromItem, target: FromItem
+) -> tuple[Order, ...]:
     orders = []
     for written in statement.order:
         expr = Resolver(frame).resolve(written.this)
@@ -131,7 +135,9 @@ def _relationship_order(statement: DefineRelationship, frame: Frame, source: Fro
 
 def _named(expr: Expr, source: FromItem, target: FromItem) -> Expr:
     """Internal columns as `_.name` and `target.name`."""
-    names = {c.internal: (OWNER, c.name) for c in source.columns} | {c.internal: (TARGET, c.name) for c in target.columns}
+    names = {c.internal: (OWNER, c.name) for c in source.columns} | {
+        c.internal: (TARGET, c.name) for c in target.columns
+    }
     return map_columns(expr, lambda c: relationship_column(*names[c.name]))
 
 

@@ -49,7 +49,9 @@ def emitted(plan: Node, query: exp.Query, context: StatementContext) -> Node:
     if watermark:
         inputs = context.definitions.inputs
         times = {i: [w.column for w in table.watermarks] for i, table in inputs.items()}
-        plan = with_completion(plan, known_bounds(context), lambda i: times.get(i, ()), lambda i: _definition(i, context))
+        plan = with_completion(
+            plan, known_bounds(context), lambda i: times.get(i, ()), lambda i: _definition(i, context)
+        )
         _check_event_time(plan, clause, context)
     stream = bool(clause.args.get("stream"))
     own = next((c.name for c in plan.schema.visible if c.name.casefold() in (UNDO, PTIME, VERSION)), None)
@@ -71,7 +73,10 @@ def _check_event_time(plan: Node, clause: EmitClause, context: StatementContext)
     nested = inline(join_nested(carry_keys(plan), lambda i: _definition(i, context)), lambda i: _definition(i, context))
     if not event_time_columns(nested, known):
         hint = lost_time(inline(plan, lambda i: _definition(i, context)), known)
-        hint = hint or "group by an event-time column or a window of it, and declare WATERMARK FOR in the input's definition"
+        hint = (
+            hint
+            or "group by an event-time column or a window of it, and declare WATERMARK FOR in the input's definition"
+        )
         raise context.fail("B5013", "EMIT AFTER WATERMARK needs an event-time column in the result", clause, hint)
 
 
@@ -190,7 +195,9 @@ def _branch(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
         _check_rowtime(named, own, ordered is not None, select, context)
         return plan, named.name
     if ordered is not None:
-        raise context.fail("B5016", "ORDER BY ... WITHIN needs the time in the select list", ordered, "select it AS ROWTIME")
+        raise context.fail(
+            "B5016", "ORDER BY ... WITHIN needs the time in the select list", ordered, "select it AS ROWTIME"
+        )
     if own is None:
         hint = "declare WATERMARK FOR in the input's definition, or select a time AS ROWTIME"
         raise context.fail("B5017", f"`{sources[0].alias}` has no event-time column to stream by", select, hint)
@@ -213,7 +220,9 @@ def _joined(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
     if outer and grouping_columns(plan, known_bounds(context)):
         raise context.fail("B5011", "SELECT STREAM with an outer join of windows is not supported", select, EMIT_HINT)
     plan = complete_rows(plan) if outer else plan
-    return replace(plan, items=tuple(replace(i, hidden=hidden) if i.name == named.name else i for i in plan.items)), named.name
+    return replace(
+        plan, items=tuple(replace(i, hidden=hidden) if i.name == named.name else i for i in plan.items)
+    ), named.name
 
 
 def _time_of(relation: NamedRelation, context: StatementContext) -> str | None:

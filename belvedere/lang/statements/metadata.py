@@ -58,7 +58,9 @@ def _named(clause: MetadataClause, name: str) -> Metadata:
         raise fail("B1033", message, span=clause.span, hint=OF_KAFKA[said.casefold()])
     nearest = nearest_name(said, KNOWN)
     hint = (
-        f"did you mean '{nearest}'?" if nearest else "write 'timestamp', 'uuid' or 'auth.claim', or send the value with the row"
+        f"did you mean '{nearest}'?"
+        if nearest
+        else "write 'timestamp', 'uuid' or 'auth.claim', or send the value with the row"
     )
     raise fail("B1033", f"`{name}` comes from METADATA `{said}`, which is not known", span=clause.span, hint=hint)
 

@@ -30,7 +30,15 @@ from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.plan.rewrites.nested_joins import Definition, join_nested
 from belvedere.plan.rewrites.prune_columns import prune
 from belvedere.plan.rewrites.ties_by_arrival import in_arrival_order
-from belvedere.syntax.statement_tree import DefineTemplate, DottedName, Hint, HistoryClause, Part, Statement, defined_name
+from belvedere.syntax.statement_tree import (
+    DefineTemplate,
+    DottedName,
+    Hint,
+    HistoryClause,
+    Part,
+    Statement,
+    defined_name,
+)
 from belvedere.syntax.wording import did_you_mean, refuse_engine_columns
 
 
@@ -129,7 +137,10 @@ class ScriptLowering:
                 raise fail("B3044", message, span=span, hint=hint)
             if c.type == t.NULL:
                 raise fail(
-                    "B3044", f"column `{c.name}` is always NULL and has no type", span=span, hint="write CAST(NULL AS type)"
+                    "B3044",
+                    f"column `{c.name}` is always NULL and has no type",
+                    span=span,
+                    hint="write CAST(NULL AS type)",
                 )
 
     def read_hints(self, statement: Statement) -> None:
@@ -182,7 +193,9 @@ class ScriptLowering:
             target = self.definitions.relations[step.target]
             if target.parent is None or target.parent.casefold() != relation.name.casefold():
                 hint = f"define it on `{target.name}` itself"
-                raise fail("B4004", f"`{name}` is a relationship to `{target.name}`, not a nested table", span=span, hint=hint)
+                raise fail(
+                    "B4004", f"`{name}` is a relationship to `{target.name}`, not a nested table", span=span, hint=hint
+                )
             relation = target
         return relation
 
@@ -193,7 +206,9 @@ def refuse_months_in_windows(plan: Node, span: Span) -> None:
         found = next((c for c in node.schema if isinstance(node, PredicateWindow) and t.has_months(c.type)), None)
         if found is not None:
             message = "WINDOW BY does not take year-month intervals"
-            raise fail("B3044", message, span=span, hint="use a number of months: CAST(CAST(i AS INTERVAL MONTH) AS INT)")
+            raise fail(
+                "B3044", message, span=span, hint="use a number of months: CAST(CAST(i AS INTERVAL MONTH) AS INT)"
+            )
 
 
 def refuse_variants(plan: Node, span: Span) -> None:

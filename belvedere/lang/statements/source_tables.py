@@ -84,8 +84,12 @@ def refuse_map_keys(table: str, columns: Iterable[pa.Field | Column], span: Span
     """Raise B6104 for a column that JSON cannot hold: its objects have texts as keys."""
     for column in columns:
         if _has_other_keys(column.type):
-            message = f'column "{column.name}" of table "{table}" is {type_text(column.type)}, but keys in JSON are strings'
-            raise fail("B6104", message, span=span, hint="declare the MAP with keys of type STRING, and cast them in a view")
+            message = (
+                f'column "{column.name}" of table "{table}" is {type_text(column.type)}, but keys in JSON are strings'
+            )
+            raise fail(
+                "B6104", message, span=span, hint="declare the MAP with keys of type STRING, and cast them in a view"
+            )
 
 
 def _has_other_keys(type_: pa.DataType) -> bool:
@@ -110,7 +114,9 @@ def _reported(source: Source, table: str, finder: TableFinder, span: Span | None
 
 def _no_table(source: Source, table: str, names: Iterable[str], span: Span | None) -> BelvedereError:
     hint = did_you_mean(table, names)
-    if source.path is not None and (hint is None or not source.path.is_dir()):  # names may be declared where no rows are yet
+    if source.path is not None and (
+        hint is None or not source.path.is_dir()
+    ):  # names may be declared where no rows are yet
         where = "does not exist" if not source.path.is_dir() else "is empty"
         hint = f"the directory {source.path} {where}: add files as {table}.json or {table}/..."
     return fail("B6101", f'source "{source.name}" has no table "{table}"', span=span, hint=hint)
@@ -125,6 +131,8 @@ def _declared_schema(table: str, columns: Mapping[str, Any], span: Span | None) 
             data_type = None
         if data_type is None:
             message = f'column "{name}" of table "{table}" is declared with the unknown type "{text}"'
-            raise fail("B6104", message, span=span, hint="write a type such as BIGINT, STRING, TIMESTAMP, DECIMAL(10, 2)")
+            raise fail(
+                "B6104", message, span=span, hint="write a type such as BIGINT, STRING, TIMESTAMP, DECIMAL(10, 2)"
+            )
         fields.append(pa.field(name, data_type))
     return pa.schema(fields)

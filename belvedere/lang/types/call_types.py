@@ -35,7 +35,9 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
         return _BY_NAME[name](scope, expr)
     if name == "bround":
         _check_taken(scope, expr, ("bround",))
-        return rounded(scope, scope.typed(expr.expressions[0]), expr.expressions[1] if len(expr.expressions) > 1 else None)
+        return rounded(
+            scope, scope.typed(expr.expressions[0]), expr.expressions[1] if len(expr.expressions) > 1 else None
+        )
     arguments = [scope.typed(a) for a in children(expr)]
     if isinstance(expr, exp.Trunc):
         raise scope.fail("B3015", "`truncate` with these arguments is not supported", expr, TRUNCATED)
@@ -75,7 +77,10 @@ def _own(scope: TypeScope, expr: exp.Expr, own: OwnFunction) -> Typed:
         hint = "explode the array, call it on the elements, and collect them again"
         raise scope.fail("B3074", f"`{own.name}` cannot be called in a lambda", expr, hint)
     types = [scope.typed(argument.this).type for argument in expr.expressions]
-    if any(t.common_type(requested, found) != requested for found, (_, requested) in zip(types, own.parameters, strict=True)):
+    if any(
+        t.common_type(requested, found) != requested
+        for found, (_, requested) in zip(types, own.parameters, strict=True)
+    ):
         message = f"`{own.name}` does not take ({', '.join(map(t.type_text, types))})"
         raise scope.fail("B3002", message, expr, f"it is {signature(own, t.type_text)}: CAST the arguments")
     return Typed(own.result)
@@ -122,7 +127,9 @@ def check_unknown(scope: TypeScope, expr: exp.Expr) -> None:
 def _check_taken(scope: TypeScope, expr: exp.Expr, names: tuple[str, ...]) -> None:
     types, name = [scope.typed(a).type for a in children(expr)], names[0]
     if not takes(names, types):
-        raise scope.fail("B3002", f"`{name}` does not take ({', '.join(map(t.type_text, types))})", expr, "CAST the arguments")
+        raise scope.fail(
+            "B3002", f"`{name}` does not take ({', '.join(map(t.type_text, types))})", expr, "CAST the arguments"
+        )
 
 
 def _lambda_function(scope: TypeScope, expr: Any) -> Typed:
@@ -194,7 +201,9 @@ def date_part(scope: TypeScope, field: exp.Expr, value: exp.Expr) -> Typed:
     name, found = field.name.upper(), scope.typed(value)
     if name not in _FIELDS:
         hint = "write YEAR, QUARTER, MONTH, WEEK, DAY, DOW, DOY, HOUR, MINUTE, SECOND or EPOCH"
-        raise scope.fail("B3048", f"times have no field `{field.name}`", field if "start" in field.meta else value, hint)
+        raise scope.fail(
+            "B3048", f"times have no field `{field.name}`", field if "start" in field.meta else value, hint
+        )
     if t.is_number(found.type) or found.type in (t.BOOLEAN, t.BINARY) or pa.types.is_nested(found.type):
         raise scope.fail("B3002", f"{t.a_type(found.type)} has no time fields", value, "CAST it to TIMESTAMP")
     _check_interval_field(scope, name, found.type, value)

@@ -43,7 +43,9 @@ def _check(scope: TypeScope, call: exp.Expr, rule: Constant, value: exp.Expr) ->
         message = f"`{shown_name(call)}` takes a whole number here, not {t.a_type(scope.type(value))}"
         raise scope.fail("B3071", message, value, "write a number without a point")
     if rule.is_int and scope.type(value) == t.INT64:
-        raise scope.fail("B3071", f"`{shown_name(call)}` takes an INT here, not a BIGINT", value, "write CAST(... AS INT)")
+        raise scope.fail(
+            "B3071", f"`{shown_name(call)}` takes an INT here, not a BIGINT", value, "write CAST(... AS INT)"
+        )
     inner = value.unnest()
     for part in inner.expressions if rule.many and isinstance(inner, exp.Array) else [inner]:
         _check_value(scope, call, rule, part)
@@ -54,7 +56,9 @@ def _check_value(scope: TypeScope, call: exp.Expr, rule: Constant, value: exp.Ex
         raise scope.fail("B3071", f"`{shown_name(call)}` does not take NULL here", value, _between(rule))
     number = number_of(value)
     if number is not None and not rule.least <= number <= rule.most:
-        raise scope.fail("B3071", f"{value.sql('spark')} is out of range for `{shown_name(call)}`", value, _between(rule))
+        raise scope.fail(
+            "B3071", f"{value.sql('spark')} is out of range for `{shown_name(call)}`", value, _between(rule)
+        )
 
 
 def _between(rule: Constant) -> str:

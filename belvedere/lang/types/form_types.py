@@ -35,10 +35,14 @@ def _cast(scope: TypeScope, expr: Any) -> Typed:
     _check_literal(scope, expr, target)
     if t.is_interval(inner.type) and t.is_number(target) and isinstance(expr.this.unnest(), exp.Column):
         message = f"{t.a_type(inner.type)} has several fields, so it is not a number"
-        raise scope.fail("B3002", message, expr, "convert it to one unit first: CAST(CAST(i AS INTERVAL SECOND) AS BIGINT)")
+        raise scope.fail(
+            "B3002", message, expr, "convert it to one unit first: CAST(CAST(i AS INTERVAL SECOND) AS BIGINT)"
+        )
     if not castable(inner.type, target):
         message = f"{t.a_type(inner.type)} cannot be cast to {t.a_type(target)}"
-        raise scope.fail("B3002", message, expr, "compute it: `x <> 0`, date_from_unix_date(days), unix_date(date), ...")
+        raise scope.fail(
+            "B3002", message, expr, "compute it: `x <> 0`, date_from_unix_date(days), unix_date(date), ..."
+        )
     return Typed(target, inner.nullable or isinstance(expr, exp.TryCast))
 
 
@@ -99,9 +103,17 @@ def _bracket(scope: TypeScope, expr: Any) -> Typed:
         if pa.types.is_map(owner.type) and element_at and t.plain_common_type(owner.type.key_type, type_) is None:
             message = f"a key of {t.a_type(owner.type)} is {t.a_type(owner.type.key_type)}, not {t.a_type(type_)}"
             raise scope.fail("B3002", message, index, "CAST it to the type of the keys")
-        if t.is_array(owner.type) and type_ not in (t.INT8, t.INT16, t.INT32, *(() if element_at else (t.INT64, t.NULL))):
+        if t.is_array(owner.type) and type_ not in (
+            t.INT8,
+            t.INT16,
+            t.INT32,
+            *(() if element_at else (t.INT64, t.NULL)),
+        ):
             raise scope.fail(
-                "B3002", f"an array index must be a number, not {t.a_type(type_)}", index, "write a[0] for the first element"
+                "B3002",
+                f"an array index must be a number, not {t.a_type(type_)}",
+                index,
+                "write a[0] for the first element",
             )
     if pa.types.is_map(owner.type):
         return Typed(owner.type.item_type, True)
@@ -128,7 +140,9 @@ def _struct(scope: TypeScope, expr: Any) -> Typed:
 def _map(scope: TypeScope, expr: Any) -> Typed:
     keys, values = expr.args.get("keys"), expr.args.get("values")
     if isinstance(keys, exp.Array) and not keys.expressions:
-        raise scope.fail("B3002", "an empty map has no type", expr, "give it one, or write CAST(NULL AS MAP<STRING, INT>)")
+        raise scope.fail(
+            "B3002", "an empty map has no type", expr, "give it one, or write CAST(NULL AS MAP<STRING, INT>)"
+        )
     if isinstance(keys, exp.Array) and isinstance(values, exp.Array):
         return Typed(pa.map_(scope.common(keys.expressions).type, scope.common(values.expressions).type), False)
     lists = [scope.typed(e) for e in (keys, values) if e is not None]
@@ -190,7 +204,11 @@ def _window(scope: TypeScope, expr: Any) -> Typed:
 def _check_distances(scope: TypeScope, expr: Any) -> None:
     """A frame of ROWS counts by an INT; one of RANGE measures along a number or a time, by numbers or intervals; of dates also by days."""
     spec, keys = expr.args.get("spec"), _order_parts(expr.args.get("order"))
-    bounds = [b for b in (spec.args.get("start"), spec.args.get("end")) if isinstance(b, exp.Expr)] if spec is not None else []
+    bounds = (
+        [b for b in (spec.args.get("start"), spec.args.get("end")) if isinstance(b, exp.Expr)]
+        if spec is not None
+        else []
+    )
     if spec is None or spec.args["kind"].upper() != "RANGE":
         other = next((b for b in bounds if scope.type(b) != t.INT32), None)
         if other is not None:
@@ -252,7 +270,9 @@ def _distinct(scope: TypeScope, expr: Any) -> Typed:
     first, *_ = (scope.typed(e) for e in expr.expressions)
     if isinstance(expr.parent, exp.ArrayAgg) and has_map(first.type):
         hint = "map_entries(m) makes an array of it, which has an order"
-        raise scope.fail("B3002", f"a list of different values is sorted, and {t.a_type(first.type)} has no order", expr, hint)
+        raise scope.fail(
+            "B3002", f"a list of different values is sorted, and {t.a_type(first.type)} has no order", expr, hint
+        )
     return first
 
 

@@ -35,7 +35,13 @@ def _inferred(value: Any) -> pa.DataType:
         return t.BOOLEAN
     if isinstance(value, int):
         digits = len(str(abs(value)))
-        return t.INT64 if -(2**63) <= value < 2**63 else pa.decimal128(digits, 0) if digits <= t.MAX_PRECISION else t.DOUBLE
+        return (
+            t.INT64
+            if -(2**63) <= value < 2**63
+            else pa.decimal128(digits, 0)
+            if digits <= t.MAX_PRECISION
+            else t.DOUBLE
+        )
     return t.DOUBLE if isinstance(value, Decimal) else t.NULL if value is None else t.STRING
 
 

@@ -17,7 +17,9 @@ from belvedere.syntax.wording import did_you_mean
 def _column(scope: TypeScope, expr: Any) -> Typed:
     found = scope.columns.get(expr.name) or scope.variables.get(expr.name.casefold())
     if found is None:
-        raise scope.fail("B2002", f"column `{expr.name}` is not known here", expr, did_you_mean(expr.name, scope.columns))
+        raise scope.fail(
+            "B2002", f"column `{expr.name}` is not known here", expr, did_you_mean(expr.name, scope.columns)
+        )
     return found
 
 
@@ -46,14 +48,18 @@ def _parameter(scope: TypeScope, expr: Any) -> Typed:
     name = parameter_name(expr)
     found = scope.parameters.get(name)
     if found is None:
-        raise scope.fail("B3004", f"parameter `{name}` has no type", expr, "compare it with a column, or declare its type")
+        raise scope.fail(
+            "B3004", f"parameter `{name}` has no type", expr, "compare it with a column, or declare its type"
+        )
     return found
 
 
 def _interval(scope: TypeScope, expr: Any) -> Typed:
     unit = expr.args.get("unit")
     words = unit.sql().upper() if unit is not None else str(expr.this).upper()
-    inner = scope.typed(expr.this) if isinstance(expr.this, exp.Expr) and not isinstance(expr.this, exp.Literal) else None
+    inner = (
+        scope.typed(expr.this) if isinstance(expr.this, exp.Expr) and not isinstance(expr.this, exp.Literal) else None
+    )
     months = any(u in words for u in t.MONTH_UNITS)
     return Typed(t.MONTH_INTERVAL if months else t.DAY_INTERVAL, inner.nullable if inner else False)
 

@@ -30,7 +30,10 @@ def _matched(scope: TypeScope, expr: Any) -> Typed:
     nested = next((p.type for p in parts if pa.types.is_nested(p.type)), None)
     if nested is not None:
         raise scope.fail(
-            "B3002", f"a string is needed here, not {t.a_type(nested)}", expr, "write array_contains(list, x), or to_json(x)"
+            "B3002",
+            f"a string is needed here, not {t.a_type(nested)}",
+            expr,
+            "write array_contains(list, x), or to_json(x)",
         )
     return Typed(t.BOOLEAN, any(p.nullable for p in parts))
 
@@ -39,7 +42,9 @@ def _escaped(scope: TypeScope, expr: Any) -> Typed:
     """LIKE with ESCAPE, which is one character for all rows."""
     by = expr.expression.unnest()
     if not (isinstance(by, exp.Literal) and by.is_string and len(by.this) == 1):
-        raise scope.fail("B3071", "ESCAPE takes one character", expr.expression, "write it in quotes: LIKE '50!%' ESCAPE '!'")
+        raise scope.fail(
+            "B3071", "ESCAPE takes one character", expr.expression, "write it in quotes: LIKE '50!%' ESCAPE '!'"
+        )
     return _matched(scope, expr)
 
 
@@ -84,7 +89,9 @@ def _is(scope: TypeScope, expr: Any) -> Typed:
     inner = scope.typed(expr.this)
     scope.typed(expr.expression)
     if isinstance(expr.expression, exp.Boolean) and inner.type not in (t.BOOLEAN, t.STRING, t.NULL):
-        raise scope.fail("B3002", f"a condition is needed here, not {t.a_type(inner.type)}", expr, "compare it: `x <> 0`")
+        raise scope.fail(
+            "B3002", f"a condition is needed here, not {t.a_type(inner.type)}", expr, "compare it: `x <> 0`"
+        )
     return Typed(t.BOOLEAN, False)
 
 

@@ -34,7 +34,11 @@ def _ceiling(scope: TypeScope, expr: Any) -> Typed:
     if type_ is None:
         digits = t.INTEGER_DIGITS.get(inner.type)
         type_ = (
-            pa.decimal128(digits, 0) if digits else pa.decimal128(30, 15) if inner.type == t.DOUBLE else pa.decimal128(14, 7)
+            pa.decimal128(digits, 0)
+            if digits
+            else pa.decimal128(30, 15)
+            if inner.type == t.DOUBLE
+            else pa.decimal128(14, 7)
         )
     return rounded(scope, Typed(type_, inner.nullable), places)
 

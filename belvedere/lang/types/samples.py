@@ -16,7 +16,9 @@ from belvedere.schema import TIMESTAMP
 STRING, BOOLEAN, LONG, DOUBLE, DATE = pa.string(), pa.bool_(), pa.int64(), pa.float64(), pa.date32()
 BIG = pa.decimal128(38, 0)
 DATE_TEXT = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
-TIME_TEXT = re.compile(DATE_TEXT.pattern + r"[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?\s?(Z|UTC|[+-]\d{2}:?\d{2})?")
+TIME_TEXT = re.compile(
+    DATE_TEXT.pattern + r"[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?\s?(Z|UTC|[+-]\d{2}:?\d{2})?"
+)
 WHOLE_TEXT = re.compile(r"[+-]?(0|[1-9]\d*)")
 NUMBER_TEXT = re.compile(r"[+-]?(0|[1-9]\d*)?\.?\d+([eE][+-]?\d+)?|[+-]?(0|[1-9]\d*)\.|NaN|[+-]?Infinity")
 
@@ -133,7 +135,8 @@ def known_type(type_: pa.DataType) -> pa.DataType:
     if t.is_decimal(type_):  # one with more digits than a DECIMAL has is read as text
         return STRING if type_.precision > MAX_DIGITS else pa.decimal128(type_.precision, type_.scale)
     if any(
-        is_list(type_) for is_list in (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
+        is_list(type_)
+        for is_list in (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
     ):
         return pa.list_(known_type(type_.value_type))
     if t.is_struct(type_):

@@ -80,11 +80,15 @@ def to_number(scope: TypeScope, expr: Any) -> Typed:
     """`to_number(text, '$99.9')`: as many digits as the format has."""
     text, written = children(expr)
     if scope.type(text) not in (t.STRING, t.NULL):
-        raise scope.fail("B3002", f"`{shown_name(expr)}` takes a string, not {t.a_type(scope.type(text))}", text, "remove it")
+        raise scope.fail(
+            "B3002", f"`{shown_name(expr)}` takes a string, not {t.a_type(scope.type(text))}", text, "remove it"
+        )
     found = _NUMBER_FORMAT.fullmatch(written.name) if isinstance(written, exp.Literal) and written.is_string else None
     digits = [len(re.sub("[^09]", "", part or "")) for part in found.groups()] if found is not None else [0, 0]
     if not 0 < sum(digits) <= t.MAX_PRECISION:
-        raise scope.fail("B3003", f"`{shown_name(expr)}` needs a format of digits", written, "write a string such as '999.99'")
+        raise scope.fail(
+            "B3003", f"`{shown_name(expr)}` needs a format of digits", written, "write a string such as '999.99'"
+        )
     return Typed(pa.decimal128(sum(digits), digits[1]), True)
 
 
@@ -97,6 +101,9 @@ def variant_get(scope: TypeScope, expr: Any) -> Typed:
     found = VARIANT if not rest else _type_of(rest[0].name) if isinstance(rest[0], exp.Literal) else None
     if found is None:
         raise scope.fail(
-            "B3003", "the type of the part must be a constant string", rest[0], "write 'int', 'string', 'array<int>', ..."
+            "B3003",
+            "the type of the part must be a constant string",
+            rest[0],
+            "write 'int', 'string', 'array<int>', ...",
         )
     return Typed(found, True)

@@ -69,7 +69,9 @@ class Aggregate(Node):
         ties = [column(n) for n in tie_columns(self.input.schema)]
         if not ties:
             return self
-        return replace(self, aggregates=tuple(replace(i, expr=with_arrival(i.expr, ties, i.type)) for i in self.aggregates))
+        return replace(
+            self, aggregates=tuple(replace(i, expr=with_arrival(i.expr, ties, i.type)) for i in self.aggregates)
+        )
 
     @property
     def holds(self) -> tuple[Expr, ...]:

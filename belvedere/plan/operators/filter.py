@@ -38,7 +38,9 @@ class Filter(Node):
 
     @property
     def never_null(self) -> frozenset[str]:
-        return self.input.never_null | {c for part in conjuncts(self.condition) if (c := tested_column(part)) is not None}
+        return self.input.never_null | {
+            c for part in conjuncts(self.condition) if (c := tested_column(part)) is not None
+        }
 
     @property
     def holds(self) -> tuple[Expr, ...]:
@@ -51,6 +53,10 @@ class Filter(Node):
 def tested_column(part: Expr) -> str | None:
     """The column of `c IS NOT NULL`."""
     test = part.this.unnest() if isinstance(part, exp.Not) else None
-    if isinstance(test, exp.Is) and isinstance(test.expression, exp.Null) and isinstance(test.this.unnest(), exp.Column):
+    if (
+        isinstance(test, exp.Is)
+        and isinstance(test.expression, exp.Null)
+        and isinstance(test.this.unnest(), exp.Column)
+    ):
         return str(test.this.unnest().name)
     return None

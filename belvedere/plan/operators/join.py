@@ -92,7 +92,9 @@ class Join(Node):
         left, right = tuple(a for a, _, _ in pairs), tuple(b for _, b, _ in pairs)
         output: tuple[Expr, ...] = right if self.kind is JoinKind.RIGHT else left
         if self.kind is JoinKind.FULL:
-            output = tuple(exp.Coalesce(this=a.copy(), expressions=[b.copy()]) for a, b in zip(left, right, strict=True))
+            output = tuple(
+                exp.Coalesce(this=a.copy(), expressions=[b.copy()]) for a, b in zip(left, right, strict=True)
+            )
         return Partition((left, right), output, tuple(t for _, _, t in pairs))
 
     def pruned(self, requested: frozenset[str]) -> Node:

@@ -217,7 +217,9 @@ class Node:
     def event_times(self, known: Known) -> frozenset[str]:
         """Its columns of times that can have a bound at all, now or later."""
         found = self.bounds(known)
-        numbers = (n for n, b in found.items() if pa.types.is_integer(self.schema[n].type) and b != FOREVER)  # made of times
+        numbers = (
+            n for n, b in found.items() if pa.types.is_integer(self.schema[n].type) and b != FOREVER
+        )  # made of times
         return frozenset((*(n for n in found if is_time(self.schema[n].type)), *numbers))
 
     def grouping_columns(self, known: Known) -> frozenset[str]:

@@ -265,7 +265,9 @@ class PredicateWindow(Node):
     @property
     def reads(self) -> frozenset[str]:
         """The columns of the input that are read."""
-        closing = () if self.ranges is None or self.ranges.closing_end is None else boundary_columns(self.ranges.closing_end)
+        closing = (
+            () if self.ranges is None or self.ranges.closing_end is None else boundary_columns(self.ranges.closing_end)
+        )
         return frozenset((*spec_columns(self.spec), *closing)).union(*(columns_of(o.expr) for o in self.order))
 
     @property
@@ -281,7 +283,11 @@ class PredicateWindow(Node):
 
     def with_results(self, requested: Set[str]) -> PredicateWindow:
         """The operator with those of its results, and what maintenance needs."""
-        kept = set(requested) | {*(self.identity or ()), *self.partition, *(() if self.start is None else (self.start,))}
+        kept = set(requested) | {
+            *(self.identity or ()),
+            *self.partition,
+            *(() if self.start is None else (self.start,)),
+        }
         outputs = tuple(o for o in self.spec.outputs if kept.intersection(output_names(o))) or self.spec.outputs[:1]
         names = {n for o in outputs for n in output_names(o)}
         return replace(

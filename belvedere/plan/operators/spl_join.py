@@ -78,7 +78,9 @@ class SplJoin(Node):
     def text(self) -> str:
         left, right = (w.text for w in self.windows)
         on = "" if self.condition is None else f" on {expression_text(self.condition)}"
-        return f"spl {self.kind} join of {left} and {right}{on}" + ("" if self.one_order else " in order of their clocks")
+        return f"spl {self.kind} join of {left} and {right}{on}" + (
+            "" if self.one_order else " in order of their clocks"
+        )
 
     def pruned(self, requested: frozenset[str]) -> Node:
         read = columns_of(self.condition) if self.condition is not None else frozenset()

@@ -53,7 +53,9 @@ class Window(Node):
         if not names:
             return self
         places: dict[Expr, Item] = {}
-        items = tuple(replace(i, expr=over_arrival(i.expr, names, i.type, places, self.input.schema)) for i in self.items)
+        items = tuple(
+            replace(i, expr=over_arrival(i.expr, names, i.type, places, self.input.schema)) for i in self.items
+        )
         below = Window(self.input, tuple(places.values())) if places else self.input
         return keep_columns(Window(below, items), self.schema.names)
 

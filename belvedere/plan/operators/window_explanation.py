@@ -65,7 +65,9 @@ def _lines(window: PredicateWindow) -> Iterator[str]:
     elif spec.only:
         yield "  only windows whose END is found"
     tasks = (
-        f"by one task, {window.why_one_task}" if window.ends[0] is None else "in blocks, by as many tasks as there are cores"
+        f"by one task, {window.why_one_task}"
+        if window.ends[0] is None
+        else "in blocks, by as many tasks as there are cores"
     )
     yield f"  a partition with most of the rows: {tasks}"
     for function in dict.fromkeys(_name(o) for o in spec.outputs if isinstance(o, WindowAggregate)):

@@ -56,7 +56,9 @@ def _deeper(node: Join, definition: Definition) -> Node | None:
         inner = join_nested(Join(middle, node.right, JoinKind.INNER, conjunction(linking)), definition)
         whole = Join(outer, inner, JoinKind.INNER, conjunction([*conjuncts(above.condition), *others]))
         made = join_nested(whole, definition)
-        if not any(isinstance(n, Join) for n in made.walk()) and set(made.schema.key or ()) == set(node.schema.key or ()):
+        if not any(isinstance(n, Join) for n in made.walk()) and set(made.schema.key or ()) == set(
+            node.schema.key or ()
+        ):
             return Project(made, tuple(item_of(made.schema[n]) for n in node.schema.names))
     return None
 
@@ -131,7 +133,9 @@ def _beside(join: Join, parent: Node, nested: _Nested) -> Node | None:
     parts = conjuncts(join.condition)
     same = [p for p in parts if _is_same(p, own, plan)]
     linked = {n for p in same for n, _ in equated(p)}
-    if not all(any(isinstance(own.get(n), exp.Column) and own[n] == beside[k] for n in linked) for k in base.schema.key or ()):
+    if not all(
+        any(isinstance(own.get(n), exp.Column) and own[n] == beside[k] for n in linked) for k in base.schema.key or ()
+    ):
         return None
     filters = [replace_columns(c, beside) for c in _conditions(parent)]
     kept = tuple(item_of(c) for c in nested.plan.schema)

@@ -72,7 +72,9 @@ def with_column(node: Node, added: Column, scans: frozenset[str]) -> Node:
     if isinstance(node, Scan):
         if node.relation not in scans:
             return node
-        return replace(node, relation_schema=replace(node.relation_schema, columns=(*node.relation_schema.columns, added)))
+        return replace(
+            node, relation_schema=replace(node.relation_schema, columns=(*node.relation_schema.columns, added))
+        )
     rebuilt = node.with_inputs(tuple(with_column(i, added, scans) for i in node.inputs))
     if isinstance(rebuilt, Project) and added.name in rebuilt.input.schema.names:
         return replace(rebuilt, items=(*rebuilt.items, item_of(added, hidden=True)))

@@ -74,7 +74,9 @@ def share_joins(plans: Mapping[str, Node]) -> dict[str, Node]:
             if join is not first and not shape.clock:
                 kept.add(shape.key)
     inside = _parts(shape for shapes in groups.values() for shape in shapes)
-    shared = {k: _together([*shapes, *inside.get(k, ())]) for k, shapes in groups.items() if k in kept and len(shapes) > 1}
+    shared = {
+        k: _together([*shapes, *inside.get(k, ())]) for k, shapes in groups.items() if k in kept and len(shapes) > 1
+    }
     return {name: _replaced(plan, shared) for name, plan in plans.items()}
 
 

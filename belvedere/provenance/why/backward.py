@@ -63,7 +63,9 @@ def trace(back: Backward, node: Node, requested: RowPredicate, trail: Trail | No
     if isinstance(node, Scan):
         yield Traced(node, requested, trail.words, trail.certain, trail.ahead)
         return
-    steps = [s for s in STEPS[type(node)](back, node, requested, trail) if not any(map(is_impossible, s.requested.tests))]
+    steps = [
+        s for s in STEPS[type(node)](back, node, requested, trail) if not any(map(is_impossible, s.requested.tests))
+    ]
     certain = trail.certain and all(s.certain for s in steps) and not _has_ways(steps)
     grouped = trail.grouped or isinstance(node, Aggregate | Distinct | SetOperation | TopK | Window)
     if trail.grouped:

@@ -45,7 +45,9 @@ def joined(back: Backward, node: Join, requested: RowPredicate, trail: Trail) ->
 
 def _existence(back: Backward, node: Join, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
     anti = node.kind is JoinKind.ANTI
-    there = matching(back.rows(node.right, RowPredicate()), *partner_condition(node.condition, node.right), negated=anti)
+    there = matching(
+        back.rows(node.right, RowPredicate()), *partner_condition(node.condition, node.right), negated=anti
+    )
     known = trail.certain and is_fixed(requested, node.schema.key)
     yield Below(0, requested if known else requested + there)
     if not anti:

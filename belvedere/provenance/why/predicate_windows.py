@@ -33,7 +33,9 @@ def window_rows(
     if node.spec.end is not None:
         until = exp.Coalesce(this=other(AFTER), expressions=[other(TO)])
         tests.append(_or_null(ahead(this=order.copy(), expression=until)))
-    keys = [exp.NullSafeEQ(this=column(k), expression=other(n)) for n, k in zip(node.partition, node.spec.keys, strict=True)]
+    keys = [
+        exp.NullSafeEQ(this=column(k), expression=other(n)) for n, k in zip(node.partition, node.spec.keys, strict=True)
+    ]
     own, _ = requested.split(reach.schema.names)
     return sequence + matching(rows(reach, own), *keys, *tests), "in its window, with the rows that decide its ends"
 

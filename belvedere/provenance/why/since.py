@@ -44,7 +44,9 @@ def goes_by_arrival(past: QueryRunner, id_: str) -> bool:
     return view is not None and id_ + HISTORY not in past.tables and not _is_emitted(view)
 
 
-def since(past: QueryRunner, id_: str, row: Mapping[str, Any], inputs: Sequence[FoundRows], *, size: int = SAMPLE) -> Since:
+def since(
+    past: QueryRunner, id_: str, row: Mapping[str, Any], inputs: Sequence[FoundRows], *, size: int = SAMPLE
+) -> Since:
     """Return when a row of a relation appeared and last changed.
 
     Args: `past` is `with_histories`; `row` has all of its stored columns, as `find_row` returns them; `inputs`: its
@@ -111,7 +113,9 @@ def _of_view(past: QueryRunner, view: View, row: Mapping[str, Any], inputs: Sequ
         return Since(None, None, False, unknown=unknown)
     time, uid, input_ = max(last)
     moment = arrival(past, input_, time, uid)
-    arrivals = {r.relation: arrival(past, r.relation, r.last[INGEST_TIME], r.last[UID]) for r in inputs if r.last is not None}
+    arrivals = {
+        r.relation: arrival(past, r.relation, r.last[INGEST_TIME], r.last[UID]) for r in inputs if r.last is not None
+    }
     may_have = {r.relation for r in inputs if arrivals.get(r.relation, moment) == moment}
     asked = [t for t in traced if (i := t[0].relation.relation) in may_have or i + HISTORY in past.tables]
     _, reads = answered(past, list(questions(past, asked, moment)), size)

@@ -71,7 +71,11 @@ def versions_of(past: QueryRunner, id_: str, row: Mapping[str, Any], size: int) 
     changed = versions[0].since if versions else None
     unknown: tuple[str, ...] = ()
     if appeared is not None and not _is_known(history.name, appeared, answers.epoch):
-        changed, appeared, unknown = None if changed == appeared else changed, None, (_too_early(history.name, answers.epoch),)
+        changed, appeared, unknown = (
+            None if changed == appeared else changed,
+            None,
+            (_too_early(history.name, answers.epoch),),
+        )
     return Versions(tuple(versions), count[COUNT][0].as_py(), changed, appeared, unknown)
 
 

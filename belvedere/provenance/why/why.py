@@ -47,7 +47,9 @@ def find_row(query_runner: QueryRunner, id_: str, requested: RowPredicate) -> tu
     rows = _reported(answers.rows[0])
     condition = f" with {condition_text(requested)}" if requested else ""
     if not rows.num_rows:
-        raise fail("B8111", f'"{name}" has no row{condition}', hint="`belvedere why-not` explains why there is no such row")
+        raise fail(
+            "B8111", f'"{name}" has no row{condition}', hint="`belvedere why-not` explains why there is no such row"
+        )
     if rows.num_rows > 1:
         raise fail("B8112", f'"{name}" has several rows{condition}', hint=_how_to_name_one(scan.schema))
     return rows.to_pylist()[0], answers.epoch.epoch if answers.epoch else None
@@ -90,7 +92,13 @@ def _reported(answer: pa.Table | Diagnostic) -> pa.Table:
 
 
 def why(
-    query_runner: QueryRunner, id_: str, row: Mapping[str, Any], epoch: int | None, *, depth: int = 1, size: int = SAMPLE
+    query_runner: QueryRunner,
+    id_: str,
+    row: Mapping[str, Any],
+    epoch: int | None,
+    *,
+    depth: int = 1,
+    size: int = SAMPLE,
 ) -> Why:
     """Return the input rows of a view's row; with a greater depth also those of the sampled rows of views.
 
@@ -124,7 +132,10 @@ def _level(
     inputs = rows_of_inputs(query_runner, view, row) if is_asked else []
     with_last = is_asked and goes_by_arrival(query_runner, id_)
     questions = (
-        [_question(query_runner, g, "; ".join(g[0].words)) for g in grouped(traces, lambda r: (r.relation.relation, r.words))],
+        [
+            _question(query_runner, g, "; ".join(g[0].words))
+            for g in grouped(traces, lambda r: (r.relation.relation, r.words))
+        ],
         [_of_dropped(w) for w in ways if isinstance(w, Dropped)],
         list(_late_questions(query_runner, traces)),
         [replace(_question(query_runner, g, ""), with_last=with_last) for g in inputs],

@@ -37,7 +37,9 @@ def check_literals(tests: Iterable[Expr], schema: Schema) -> None:
             if known is not None and not may_be(text, known.type):
                 hint = "write a value of this type"
                 raise fail(
-                    "B8113", f"`{known.name}` is {type_text(known.type)}, but '{text}' is not a value of this type", hint=hint
+                    "B8113",
+                    f"`{known.name}` is {type_text(known.type)}, but '{text}' is not a value of this type",
+                    hint=hint,
                 )
 
 

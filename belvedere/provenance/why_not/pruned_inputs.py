@@ -30,7 +30,9 @@ from belvedere.store.read.history import stored_tables
 REJECTED = f"{SYSTEM}rejected"
 
 
-def pruned_by_scan(descent: Descent, node: Scan, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
+def pruned_by_scan(
+    descent: Descent, node: Scan, requested: RowPredicate, way: DescentPath
+) -> Iterator[PruningOperator]:
     """Into the query of a view; beside an input."""
     id_, catalog = node.relation, descent.query_runner.catalog
     view, table, events = catalog.views.get(id_), catalog.inputs.get(id_), catalog.subscriptions.get(id_)
@@ -64,10 +66,16 @@ def _not_taken(descent: Descent, way: DescentPath) -> str:
     return f"`{name}` differs from the present result of its query: its rows depend on earlier rows"
 
 
-def _beside(descent: Descent, node: Scan, table: Input, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
+def _beside(
+    descent: Descent, node: Scan, table: Input, requested: RowPredicate, way: DescentPath
+) -> Iterator[PruningOperator]:
     """Yield findings on an input without the requested rows."""
     (any_,) = descent.look(CountedRows(node, RowPredicate()))
-    looks = [*_single_tests(node, requested), *_late(descent, node, table, requested), *_rejected(descent, table, requested)]
+    looks = [
+        *_single_tests(node, requested),
+        *_late(descent, node, table, requested),
+        *_rejected(descent, table, requested),
+    ]
     found = descent.look(*looks)
     near = [*zip((k.node for k in looks), found, strict=True)]
     alike = _alike(requested)
@@ -75,7 +83,9 @@ def _beside(descent: Descent, node: Scan, table: Input, requested: RowPredicate,
         look = CountedRows(node, alike, "are equal except for case or surrounding spaces")
         near += [(node, r) for r in descent.look(look, cheap=True) if not r.untold]
     words = (
-        f"`{table.name}` has no row with {condition_text(requested)}" if any_.count else f"`{table.name}` has no rows at all"
+        f"`{table.name}` has no row with {condition_text(requested)}"
+        if any_.count
+        else f"`{table.name}` has no rows at all"
     )
     yield pruning_step(way, PruningKind.INPUT, words + _gone(descent, table), requested, near)
 
@@ -119,7 +129,9 @@ def _rejected(descent: Descent, table: Input, requested: RowPredicate) -> Iterat
         return
     descent.query_runner = replace(descent.query_runner, tables={**descent.query_runner.tables, REJECTED: stored})
     rows = Scan(REJECTED, Schema(stored.schema.columns, None))
-    has = [exp.paren(exp.Or(this=_has(v), expression=exp.Is(this=column("text"), expression=exp.Null()))) for v in values]
+    has = [
+        exp.paren(exp.Or(this=_has(v), expression=exp.Is(this=column("text"), expression=exp.Null()))) for v in values
+    ]
     own = exp.EQ(this=column("table"), expression=exp.Literal.string(table.id))
     yield CountedRows(rows, test(own, *has), "were rejected")
 
@@ -138,7 +150,9 @@ def _alike(requested: RowPredicate) -> RowPredicate | None:
     found = [_text_alike(t) for t in requested.tests]
     if all(f is None for f in found):
         return None
-    return RowPredicate(tuple(t if f is None else f for t, f in zip(requested.tests, found, strict=True)), requested.matches)
+    return RowPredicate(
+        tuple(t if f is None else f for t, f in zip(requested.tests, found, strict=True)), requested.matches
+    )
 
 
 def _text_alike(one: Expr) -> Expr | None:

@@ -26,7 +26,9 @@ from belvedere.syntax.wording import counted
 Sides = tuple[RowPredicate, RowPredicate]
 
 
-def pruned_by_join(descent: Descent, node: Join, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
+def pruned_by_join(
+    descent: Descent, node: Join, requested: RowPredicate, way: DescentPath
+) -> Iterator[PruningOperator]:
     """Where a join's rows vanish."""
     if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
         yield from _existence(descent, node, requested, way)
@@ -69,7 +71,9 @@ def _has_partner(descent: Descent, node: Join, own: Sides, number: int, way: Des
     names = descent.name(side), descent.name(partner)
 
     def dropped(there: FoundRows) -> Iterator[PruningOperator]:
-        (partners,) = descent.look(CountedRows(partner, _partners(descent, node, number, there, own[number]), "their partners"))
+        (partners,) = descent.look(
+            CountedRows(partner, _partners(descent, node, number, there, own[number]), "their partners")
+        )
         words = f"{join_text(node)}: a row of {names[0]} has a partner, so no column of {names[1]} is missing"
         yield pruning_step(way, PruningKind.JOIN, words, own[number], [(side, there), (partner, partners)])
 
@@ -132,7 +136,9 @@ def _without_partner(
         yield from found
         return
     rows = counted(there.count, "row")
-    words = f"{join_text(node)}: {descent.name(side)} has {rows}, {descent.name(partner)} none with {condition_text(tests)}"
+    words = (
+        f"{join_text(node)}: {descent.name(side)} has {rows}, {descent.name(partner)} none with {condition_text(tests)}"
+    )
     answer = pruning_step(way, at, words, tests, [near])
     yield replace(answer, near=(*answer.near, *(r for f in found for r in f.near)))
 

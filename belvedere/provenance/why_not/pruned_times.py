@@ -60,7 +60,9 @@ def _other_windows(
     )
 
 
-def pruned_by_emit(descent: Descent, node: Emit, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
+def pruned_by_emit(
+    descent: Descent, node: Emit, requested: RowPredicate, way: DescentPath
+) -> Iterator[PruningOperator]:
     """Groups that are there and wait for the watermark, or for their delay."""
     left = requested.split(node.input.schema.names)[1]
 
@@ -77,7 +79,9 @@ def pruned_by_emit(descent: Descent, node: Emit, requested: RowPredicate, way: D
     yield from descent.reached(node.input, emitted(node, requested), way, "wait", waits)
 
 
-def pruned_in_order(descent: Descent, node: InOrder, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
+def pruned_in_order(
+    descent: Descent, node: InOrder, requested: RowPredicate, way: DescentPath
+) -> Iterator[PruningOperator]:
     """Rows that wait until no earlier one can come."""
 
     def waits(there: FoundRows) -> Iterator[PruningOperator]:
@@ -116,7 +120,9 @@ def pruned_by_sequence(
     yield from descent.reached(node.input, own.over(mapping), way, "are in its sequence", dropped)
 
 
-def pruned_by_spl_join(descent: Descent, node: SplJoin, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
+def pruned_by_spl_join(
+    descent: Descent, node: SplJoin, requested: RowPredicate, way: DescentPath
+) -> Iterator[PruningOperator]:
     """Yield the rows of both sides: which of them were in their windows at the same time is not known."""
     sides = spl_sides(node, requested)
     # a result that need not have a row of one side may be one of the other side alone
@@ -142,7 +148,9 @@ def _waits(descent: Descent, node: Node, there: FoundRows, word: str, only: str 
     """For which watermark the rows wait, and how far it is."""
     bounds = _bounds(descent, node)
     shows = all(map(descent.shows, relations_of(node)))
-    reported = [_wait(n, b, there.rows, shows) for n, b in bounds.items() if b < FOREVER and (only is None or n == only)]
+    reported = [
+        _wait(n, b, there.rows, shows) for n, b in bounds.items() if b < FOREVER and (only is None or n == only)
+    ]
     words = "; ".join(t for t in reported if t)
     if not words:
         return (
@@ -170,7 +178,9 @@ def _bounds(descent: Descent, node: Node) -> Bounds:
     row = descent.epoch
     if row is None:
         return {}
-    known: dict[str, Bounds | None] = dict(bounds_by_input(descent.query_runner.catalog, Clocks.of_document(row.bounds)))
+    known: dict[str, Bounds | None] = dict(
+        bounds_by_input(descent.query_runner.catalog, Clocks.of_document(row.bounds))
+    )
     for id_, view in descent.query_runner.catalog.views.items():  # a view reads earlier ones
         known[id_] = bounds_of(view.plan, known.get)
     return bounds_of(node, known.get)

@@ -100,7 +100,9 @@ class Descent:
     def look(self, *looks: CountedRows, cheap: bool = False) -> list[FoundRows]:
         """Count and sample rows, all of one epoch; `cheap`: only where the database says it."""
         questions = [_question(self.query_runner, look) for look in looks]
-        row, found = answered(replace(self.query_runner, spark=None) if cheap else self.query_runner, questions, self.size)
+        row, found = answered(
+            replace(self.query_runner, spark=None) if cheap else self.query_runner, questions, self.size
+        )
         self.seen[row.epoch if row is not None else None] = row
         return found
 
@@ -111,7 +113,9 @@ class Descent:
 
     def name(self, node: Node) -> str:
         """The relations that a plan reads, by their names; a recursion by its own."""
-        names = (n.name if isinstance(n, Recursion) else self.query_runner.catalog.name_of(n.relation) for n in _read(node))
+        names = (
+            n.name if isinstance(n, Recursion) else self.query_runner.catalog.name_of(n.relation) for n in _read(node)
+        )
         return " and ".join(f"`{n}`" for n in dict.fromkeys(names)) or "the literal rows"
 
 
@@ -128,7 +132,9 @@ def pruning_step(
 ) -> PruningOperator:
     """Return the finding on an operator, with the near matches that exist, without hidden columns."""
     near_ones = tuple(shown(node, read) for node, read in near if read.count or read.untold)
-    return PruningOperator(way.view, at, words, near_ones, condition_text(requested), way.through, way.steps, way.unfollowed)
+    return PruningOperator(
+        way.view, at, words, near_ones, condition_text(requested), way.through, way.steps, way.unfollowed
+    )
 
 
 def untold(way: DescentPath, requested: RowPredicate, *reads: FoundRows) -> Iterator[PruningOperator]:
@@ -141,7 +147,9 @@ def untold(way: DescentPath, requested: RowPredicate, *reads: FoundRows) -> Iter
 def condition_text(requested: RowPredicate) -> str:
     """Return the requested predicate for people."""
     return (
-        " AND ".join([*map(expression_text, requested.tests), *("a match of the other rows" for _ in requested.matches)])
+        " AND ".join(
+            [*map(expression_text, requested.tests), *("a match of the other rows" for _ in requested.matches)]
+        )
         or "TRUE"
     )
 

@@ -56,7 +56,15 @@ from belvedere.provenance.why_not.pruned_times import (
     pruned_by_time_window,
     pruned_in_order,
 )
-from belvedere.provenance.why_not.pruning import CountedRows, Descent, DescentPath, Losses, condition_text, pruning_step, untold
+from belvedere.provenance.why_not.pruning import (
+    CountedRows,
+    Descent,
+    DescentPath,
+    Losses,
+    condition_text,
+    pruning_step,
+    untold,
+)
 from belvedere.provenance.why_not.pushed_tests import branch_predicate, passing, set_columns
 from belvedere.syntax.wording import counted
 
@@ -66,7 +74,10 @@ def _project(descent: Descent, node: Project, requested: RowPredicate, way: Desc
     never = [t for t, b in zip(requested.tests, below.tests, strict=True) if is_impossible(b)]
     if never:
         yield pruning_step(
-            way, PruningKind.VALUES, f"{expression_text(never[0])} never holds: the query gives another constant", requested
+            way,
+            PruningKind.VALUES,
+            f"{expression_text(never[0])} never holds: the query gives another constant",
+            requested,
         )
         return
     yield from descent.below(node.input, below, way)
@@ -111,7 +122,12 @@ def _ranked_by(node: Filter) -> tuple[str, ...] | None:
 
 
 def _outranked(
-    descent: Descent, node: Filter, partition: tuple[str, ...], requested: RowPredicate, reached: FoundRows, way: DescentPath
+    descent: Descent,
+    node: Filter,
+    partition: tuple[str, ...],
+    requested: RowPredicate,
+    reached: FoundRows,
+    way: DescentPath,
 ) -> Iterator[PruningOperator]:
     """The rows of the same partition that the filter passes on instead."""
     same_ones = matching(narrowed(node.input, requested, descent.query_runner.definition), *same(None, partition))
@@ -119,13 +135,19 @@ def _outranked(
     by = f" of each {', '.join(n.rpartition('.')[2] for n in partition)}" if partition else ""
     words = f"only the first rows{by} pass: other rows come first"
     yield pruning_step(
-        way, PruningKind.TOP, words, requested, [(node, winners), (node.input, replace(reached, words="came after them"))]
+        way,
+        PruningKind.TOP,
+        words,
+        requested,
+        [(node, winners), (node.input, replace(reached, words="came after them"))],
     )
 
 
 def _with_parts(node: Filter, parts: tuple[Expr, ...], requested: RowPredicate) -> Project:
     """The rows that reach a filter: the columns of its condition and those that are asked for, and each part's value."""
-    named = columns_of(node.condition) | {n for t in requested.tests for n in columns_of(t)} | set(node.schema.key or ())
+    named = (
+        columns_of(node.condition) | {n for t in requested.tests for n in columns_of(t)} | set(node.schema.key or ())
+    )
     items = [item_of(c, hidden=c.hidden or c.name not in named) for c in node.schema]
     taken = set(node.schema.names)
     items += [Item(t, p, pa.bool_()) for p in parts if (t := text_over(node.input, p)) not in taken]
@@ -162,7 +184,9 @@ def _set_operation(
     descent: Descent, node: SetOperation, requested: RowPredicate, way: DescentPath
 ) -> Iterator[PruningOperator]:
     left, right = passing(node, requested)[0]
-    first, second = descent.look(CountedRows(node.left, left, "on the left"), CountedRows(node.right, right, "on the right"))
+    first, second = descent.look(
+        CountedRows(node.left, left, "on the left"), CountedRows(node.right, right, "on the right")
+    )
     near = [(node.left, first), (node.right, second)]
     if first.untold or second.untold:
         yield from untold(way, requested, first, second)
@@ -178,7 +202,9 @@ def _set_operation(
         )
 
 
-def _aggregate(descent: Descent, node: Aggregate, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
+def _aggregate(
+    descent: Descent, node: Aggregate, requested: RowPredicate, way: DescentPath
+) -> Iterator[PruningOperator]:
     """Explain missing groups.
 
     Tests of aggregates are not traced further: the existing groups are shown with their values.
@@ -201,13 +227,17 @@ def _groups(
 ) -> Iterator[PruningOperator]:
     """Yield the groups that exist with other values, or that they are not available; nothing if there are none."""
     on_keys, on_values = requested.split(node.schema.key or ())
-    (there,) = descent.look(CountedRows(node, on_keys, "the group as it is" if on_keys else "the groups that there are"))
+    (there,) = descent.look(
+        CountedRows(node, on_keys, "the group as it is" if on_keys else "the groups that there are")
+    )
     if there.untold and _is_reached(descent, node, group):
         yield from untold(way, requested, there)
     elif there.count:
         found = way.without(predicate_over(node, on_values), words)
         reported = predicate_over(node, requested)
-        yield pruning_step(found, PruningKind.GROUP, f"{words}: the group exists, with other values", reported, [(node, there)])
+        yield pruning_step(
+            found, PruningKind.GROUP, f"{words}: the group exists, with other values", reported, [(node, there)]
+        )
 
 
 def _is_reached(descent: Descent, node: Aggregate, group: RowPredicate) -> bool:
@@ -216,7 +246,9 @@ def _is_reached(descent: Descent, node: Aggregate, group: RowPredicate) -> bool:
     return bool(reached.untold or reached.count)
 
 
-def _grouping_sets(descent: Descent, node: Aggregate, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
+def _grouping_sets(
+    descent: Descent, node: Aggregate, requested: RowPredicate, way: DescentPath
+) -> Iterator[PruningOperator]:
     """Each set that may give such a row is a way of its own."""
     on_keys, on_values = requested.split(node.schema.key or ())
     sets = [(members, _of_set(node, members, on_keys)) for members in node.grouping_sets or ()]
@@ -259,7 +291,9 @@ def _window(descent: Descent, node: Window, requested: RowPredicate, way: Descen
         yield from untold(way, requested, there)
     elif there.count:
         reported = predicate_over(node, requested)
-        yield pruning_step(way, PruningKind.WINDOW, f"{words} compute other values for the row", reported, [(node, there)])
+        yield pruning_step(
+            way, PruningKind.WINDOW, f"{words} compute other values for the row", reported, [(node, there)]
+        )
     else:
         yield from descent.below(node.input, own, way)
 
@@ -307,11 +341,16 @@ def _unnest(descent: Descent, node: Unnest, requested: RowPredicate, way: Descen
 
 def _values(descent: Descent, node: Values, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
     yield pruning_step(
-        way, PruningKind.VALUES, f"the query's VALUES has {counted(len(node.rows), 'row')}, and none is such a row", requested
+        way,
+        PruningKind.VALUES,
+        f"the query's VALUES has {counted(len(node.rows), 'row')}, and none is such a row",
+        requested,
     )
 
 
-def _recursion(descent: Descent, node: Recursion, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
+def _recursion(
+    descent: Descent, node: Recursion, requested: RowPredicate, way: DescentPath
+) -> Iterator[PruningOperator]:
     """The first rows, and one step back from the missing row: rows that the step would need are not followed further."""
     own, left = requested.split(names_of(node))
     name = f"the recursion {node.name}"

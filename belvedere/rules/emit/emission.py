@@ -83,7 +83,9 @@ class Emission:
             return False
         tables = [catalog.inputs.get(n.relation) for n in self.source.walk() if isinstance(n, Scan)]
         grows = all(t is not None and t.append_only for t in tables)
-        return grows and self.node.time in event_time_columns(self.source, bounds_by_input(catalog, Clocks()).__getitem__)
+        return grows and self.node.time in event_time_columns(
+            self.source, bounds_by_input(catalog, Clocks()).__getitem__
+        )
 
     def final_bounds(self, inputs: Known) -> tuple[int, ...]:
         """Bounds of `times` below which nothing will ever change, not even by an update or a late row."""
@@ -177,7 +179,11 @@ def explain_emission(emission: Emission) -> str:
     """How it is emitted, for people: which groups, what completes them."""
     node = emission.node
     if isinstance(node, InOrder):
-        waits = f"{node.time} is {node.within}us old" if node.within is not None else f"the watermark reaches its {node.time}"
+        waits = (
+            f"{node.time} is {node.within}us old"
+            if node.within is not None
+            else f"the watermark reaches its {node.time}"
+        )
         if node.then:
             waits = f"the watermark has passed its {node.time}, sorted by {', '.join(name for name, _, _ in node.then)}"
         return f"a row is emitted once {waits}"

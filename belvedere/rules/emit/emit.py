@@ -112,7 +112,11 @@ class EmitStage(Stage):
         if relation.name not in self.states:
             return None
         forgets = self.emission.forgets
-        return "groups leave once a watermark makes them final" if forgets else "unbounded: no watermark makes a group final"
+        return (
+            "groups leave once a watermark makes them final"
+            if forgets
+            else "unbounded: no watermark makes a group final"
+        )
 
 
 def _applies(site: Site) -> Maintain | None:
@@ -136,7 +140,9 @@ def _maintain(site: Site, top: Emit) -> Relation:
         known = builder.shared(Union((Scan(known.name, known.schema),), key=(*key, *moved)), part.owner)
     keys = tuple(column(n) for n in emission.group), tuple(known.schema[n].type for n in emission.group)
     slot = Slot("s0", known.name, builder.drafts[known.name].path(*keys))
-    builder.state_of(part, GROUPS, emission.groups_schema, tuple(n for n in emission.groups_schema.names if n not in PLAIN))
+    builder.state_of(
+        part, GROUPS, emission.groups_schema, tuple(n for n in emission.groups_schema.names if n not in PLAIN)
+    )
     if top.stream and needs_rows:
         builder.state_of(part, EMITTED, known.schema).path(*keys)
     path = None if top.stream else builder.path_of(part, *keys)
@@ -323,7 +329,9 @@ class _Emitting:
             VERSION: table[VERSION],
             SEQUENCE: next_numbers(self.work, table.num_rows),
         }
-        columns = [made.get(c.name, table[c.name] if c.name in table.schema.names else None) for c in self.output.schema]
+        columns = [
+            made.get(c.name, table[c.name] if c.name in table.schema.names else None) for c in self.output.schema
+        ]
         return pa.table(columns, schema=self.output.schema.arrow)
 
 

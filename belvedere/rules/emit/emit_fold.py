@@ -85,7 +85,9 @@ class EmitFold:
             if repr(old) == repr(new):
                 continue
             kind = 1 if old is not None and new is not None else (0 if new is None else 2)
-            entries += [self._entry(name, at, kind, undo, row) for undo, row in ((True, old), (False, new)) if row is not None]
+            entries += [
+                self._entry(name, at, kind, undo, row) for undo, row in ((True, old), (False, new)) if row is not None
+            ]
         group.shown = dict(rows)
         return entries
 
@@ -113,7 +115,9 @@ class OrderFold:
 
     def epoch(self, rows: list[ChangeRow], bound: int, clock: datetime) -> list[ChangeRow]:
         """The stream after an epoch in which the input came to have these rows."""
-        now = {repr([r[k] for k in self.key]): r for r in sorted(rows, key=lambda r: [orderable(r[k]) for k in self.key])}
+        now = {
+            repr([r[k] for k in self.key]): r for r in sorted(rows, key=lambda r: [orderable(r[k]) for k in self.key])
+        }
         for name, row in now.items():
             if name not in self.seen:
                 self.seen.add(name)

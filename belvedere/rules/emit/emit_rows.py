@@ -76,18 +76,24 @@ def _net(table: pa.Table) -> pa.Table:
     # what came before anything of it went was not there; what went last is not there
     goes, stays = ~comes[first], comes[last]
     both = np.flatnonzero(goes & stays)
-    same = [n for part in np.split(both, range(COMPARED, len(both), COMPARED)) for n in _equal(table, first, last, part)]
+    same = [
+        n for part in np.split(both, range(COMPARED, len(both), COMPARED)) for n in _equal(table, first, last, part)
+    ]
     goes[same] = stays[same] = False
     return table.take(pa.array(np.sort(np.concatenate([first[goes], last[stays]])), pa.int64()))
 
 
 def _equal(table: pa.Table, first: Any, last: Any, keys: Any) -> list[int]:
     """Return the keys whose two rows are equal."""
-    old, new = (table.drop_columns([WEIGHT]).take(pa.array(rows[keys], pa.int64())).to_pylist() for rows in (first, last))
+    old, new = (
+        table.drop_columns([WEIGHT]).take(pa.array(rows[keys], pa.int64())).to_pylist() for rows in (first, last)
+    )
     return [int(n) for n, a, b in zip(keys, old, new, strict=True) if repr(a) == repr(b)]
 
 
-def emission_order(changes: Sequence[Rows], emission: Emission, key: tuple[str, ...], view: str, compute: Compute) -> Rows:
+def emission_order(
+    changes: Sequence[Rows], emission: Emission, key: tuple[str, ...], view: str, compute: Compute
+) -> Rows:
     """The changes as they come out: by time of emission, group, row; an undo before what replaces it.
 
     Within a group rows that go for good come first, then rows that change, then those that are new.
@@ -120,7 +126,9 @@ def _words(emission: Emission, key: tuple[str, ...], schema: pa.Schema) -> str:
 
 
 def _order(table: pa.Table, emission: Emission, key: tuple[str, ...]) -> list[int]:
-    rows = [tuple(map(orderable, r)) for r in zip(*(table[n].to_pylist() for n in key), strict=True)] or [()] * table.num_rows
+    rows = [tuple(map(orderable, r)) for r in zip(*(table[n].to_pylist() for n in key), strict=True)] or [
+        ()
+    ] * table.num_rows
     times = list(zip(*(table[n].to_pylist() for n in emission.group), strict=True)) or [()] * table.num_rows
     at, groups, weights = table[AT].to_pylist(), table[GROUP].to_pylist(), table[WEIGHT].to_pylist()
     keys = table[KEY].to_pylist()

@@ -46,7 +46,9 @@ class EventFold:
         elif self.node.on == ChangeKind.DELETE:
             found = [(row, None) for key, row in self.before.items() if key not in now]
         else:
-            found = [(row, self.before[key]) for key, row in now.items() if key in self.before and self._differs(key, row)]
+            found = [
+                (row, self.before[key]) for key, row in now.items() if key in self.before and self._differs(key, row)
+            ]
         for row, old in found:
             event = {c.name: row.get(c.name) for c in self.node.events}
             own = {OPERATION: str(self.node.on).upper(), EVENT_TIME: clock, SEQUENCE: len(self.log) + 1}

@@ -192,7 +192,9 @@ def _sorted(parts: list[Rows], then: Sequence[tuple[str, bool, bool]], work: Wor
     """By time, then by the keys of ORDER BY, then as they arrived."""
     if not all(p.is_collected for p in parts):
         rows = work.compute.keep(stream(parts[0].schema, (t for p in parts for t in p.tables())))
-        words = (f"{quote(n)} {'DESC' if down else 'ASC'} NULLS {'FIRST' if nulls else 'LAST'}" for n, down, nulls in then)
+        words = (
+            f"{quote(n)} {'DESC' if down else 'ASC'} NULLS {'FIRST' if nulls else 'LAST'}" for n, down, nulls in then
+        )
         return in_order(rows, [quote(AT), *words, quote(ARRIVED)], work.name("s0", "due"), work.compute)
     table = pa.concat_tables([p.table for p in parts])
     keys = {AT: table[AT]}

@@ -97,7 +97,9 @@ def _frame(window: Expr, node: Window, unbounded: bool) -> Frames | str:
         return "NULLs are sorted beside the greatest values"
     end = running_frame_end(window) if unbounded else None
     reach = (
-        (_span([end]), (0, 0)) if end is not None else _reach(window, by, len(order.expressions) if order is not None else 0)
+        (_span([end]), (0, 0))
+        if end is not None
+        else _reach(window, by, len(order.expressions) if order is not None else 0)
     )
     if reach is None:
         return f"the frame of {name} has no end" if not unbounded else f"{name} is computed from all rows of its frame"

@@ -87,7 +87,9 @@ def _applies_running(site: Site) -> Maintain | Refusal | None:
     running = running_window_of(found.top)
     if isinstance(running, str):
         return Refusal(running)
-    return found.apart if filtered else partial(_maintain, found, frames, running)  # the row before a change might not pass
+    return (
+        found.apart if filtered else partial(_maintain, found, frames, running)
+    )  # the row before a change might not pass
 
 
 FRAMES = Rule("frames", _applies_frames)
@@ -179,5 +181,7 @@ def _said(frames: Frames) -> str:
     by = f"the changed {', '.join(frames.partition)}" if frames.partition else "the sequence"
     if frames.grows:
         way = "on" if frames.grows > 0 else "down"
-        return f"of {by} the rows from a change {way}, by {frames.order}: they continue the results of the row before them"
+        return (
+            f"of {by} the rows from a change {way}, by {frames.order}: they continue the results of the row before them"
+        )
     return f"of {by} the rows whose frames hold a change, by {frames.order}"

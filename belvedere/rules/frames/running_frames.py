@@ -89,7 +89,9 @@ class _UnboundedPreceding:
         used = [n for below in self.node.input.walk() for n in below.schema.names]
         if any(n.startswith((LAST, PART, SEED)) for n in used):
             raise _CannotGoOn("columns have names that Belvedere uses itself")
-        windows = [i.expr for i in self.node.items if isinstance(i.expr, exp.Window) and running_frame_end(i.expr) is not None]
+        windows = [
+            i.expr for i in self.node.items if isinstance(i.expr, exp.Window) and running_frame_end(i.expr) is not None
+        ]
         self.partition = [e.copy() for e in windows[0].args.get("partition_by") or ()]
         orders = [w.args["order"] for w in windows]
         self.order = with_ties(max(orders, key=lambda o: len(o.expressions)), tie_columns(schema))
@@ -151,7 +153,11 @@ class _UnboundedPreceding:
             return self._part(window, item.type)
         call, condition, skips = unwrapped(window.this)
         simple = isinstance(call, exp.Count) or not is_modified(call)
-        if not simple or isinstance(call.this, exp.Distinct) or (condition is not None and not isinstance(call, FILTERED)):
+        if (
+            not simple
+            or isinstance(call.this, exp.Distinct)
+            or (condition is not None and not isinstance(call, FILTERED))
+        ):
             raise _CannotGoOn(f"{name_of(call)} with more arguments is computed from all rows of its frame")
         match call:
             case exp.RowNumber() | exp.Rank():
@@ -162,7 +168,9 @@ class _UnboundedPreceding:
                 return self._average(window, _value(call.this, condition), item)
             case exp.Last() | exp.LastValue() if not skips:
                 return self._part(window, item.type)
-        return template(_together(call, skips), l=self._last(item), p=self._part(window, item.type), n=self._last(self.number))
+        return template(
+            _together(call, skips), l=self._last(item), p=self._part(window, item.type), n=self._last(self.number)
+        )
 
     def _sum(self, window: exp.Window, value: Expr, item: Item) -> Expr:
         """A sum of which the first row that follows brings the old one in."""
@@ -171,7 +179,10 @@ class _UnboundedPreceding:
             raise _CannotGoOn(f"a sum of type {type_} is computed from all rows of its frame")
         if type_ == DOUBLE:
             self._require_fixed_order(window, value)
-        last, value = self._last(item), value if isinstance(value, exp.Cast) and type_ == DOUBLE else _cast(value, type_)
+        last, value = (
+            self._last(item),
+            value if isinstance(value, exp.Cast) and type_ == DOUBLE else _cast(value, type_),
+        )
         following = template("l + coalesce(x, z)", l=last, x=value, z=_cast(exp.Literal.number(0), type_))
         seed = template(
             "CASE WHEN f = 1 AND l IS NOT NULL THEN s ELSE x END",

@@ -81,7 +81,9 @@ class AsOfStage(KeyedStage):
             return rows
         time, begins = self.times
         first = _least(versions.batches([begins]))
-        return rows if first is None else work.compute.keep(rows.where(lambda b: pc.greater_equal(b.column(time), first)))
+        return (
+            rows if first is None else work.compute.keep(rows.where(lambda b: pc.greater_equal(b.column(time), first)))
+        )
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -154,9 +156,7 @@ def _maintain(site: Site, top: TopK, join: Join, found: _AsOf) -> Relation:
     row = builder.drafts[slots[0].relation].path(own, types)
     path = builder.path_of(part, tuple(column(n) for n in names[: len(key)]), types)
     by = ", ".join(found.links)
-    reason = (
-        f"the version of {by} at {found.time.sql(dialect=SparkSql)}, of each changed row and of those from a changed version on"
-    )
+    reason = f"the version of {by} at {found.time.sql(dialect=SparkSql)}, of each changed row and of those from a changed version on"
     fields = {"path": path, "row": row, "times": _times(operator, found)}
     return builder.emit(site.stage(AsOfStage, whole, slots, reason, **fields), part)
 
@@ -169,7 +169,9 @@ def _next(top: TopK, right: Node, found: _AsOf) -> Expr:
     first, *rest = (replace(o, descending=not o.descending, nulls_first=not o.nulls_come_first) for o in top.order)
     reverse = [_ordered(o) for o in (replace(first, nulls_first=False), *rest)]
     order = with_ties(exp.Order(expressions=reverse), tie_columns(right.schema))
-    return exp.Window(this=exp.Lead(this=column(found.since)), partition_by=[column(n) for n in found.links], order=order)
+    return exp.Window(
+        this=exp.Lead(this=column(found.since)), partition_by=[column(n) for n in found.links], order=order
+    )
 
 
 def _ordered(order: Order) -> exp.Ordered:

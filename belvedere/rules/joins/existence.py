@@ -79,7 +79,12 @@ class ExistenceStage(Stage):
 
 def _applies(site: Site) -> Maintain | Refusal | None:
     top, builder = site.top, site.builder
-    if not isinstance(top, Join) or top.kind not in (JoinKind.SEMI, JoinKind.ANTI) or equalities(top) or needs_clock(top):
+    if (
+        not isinstance(top, Join)
+        or top.kind not in (JoinKind.SEMI, JoinKind.ANTI)
+        or equalities(top)
+        or needs_clock(top)
+    ):
         return None
     if set(top.left.schema.names) & set(top.right.schema.names):
         return None

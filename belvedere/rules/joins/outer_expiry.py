@@ -58,7 +58,9 @@ def times_to_carry(plan: Node, join: Join, bounds: Bounds) -> tuple[Item, ...]:
             return ()
         if not any(c.name in shown for c in columns):
             first = columns[0]
-            found.append(Item(f"_time{side}", column(first.name), first.type, first.nullable or len(preserved(join)) > 1))
+            found.append(
+                Item(f"_time{side}", column(first.name), first.type, first.nullable or len(preserved(join)) > 1)
+            )
     return tuple(found)
 
 

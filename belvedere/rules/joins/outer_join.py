@@ -14,7 +14,19 @@ from sqlglot import exp
 
 from belvedere.plan.expressions import column, conjunction
 from belvedere.plan.operators.join import equalities
-from belvedere.plan.operators.nodes import Aggregate, Distinct, Expr, Filter, Item, Join, JoinKind, Node, Project, Scan, Union
+from belvedere.plan.operators.nodes import (
+    Aggregate,
+    Distinct,
+    Expr,
+    Filter,
+    Item,
+    Join,
+    JoinKind,
+    Node,
+    Project,
+    Scan,
+    Union,
+)
 from belvedere.plan.operators.project import item_of
 from belvedere.plan.plan_properties import needs_clock
 from belvedere.plan.unused_names import unused_name
@@ -56,7 +68,12 @@ def _can_split(join: Join) -> bool:
 def _can_split_existence(builder: Builder, join: Join) -> bool:
     """The same of a SEMI or ANTI join with one row or none."""
     existence = join.kind in (JoinKind.SEMI, JoinKind.ANTI) and all(i.schema.key for i in join.inputs)
-    if not existence or equalities(join) or needs_clock(join) or set(join.left.schema.names) & set(join.right.schema.names):
+    if (
+        not existence
+        or equalities(join)
+        or needs_clock(join)
+        or set(join.left.schema.names) & set(join.right.schema.names)
+    ):
         return False
     return _has_one_row_at_most(builder, join.right)
 

@@ -46,7 +46,9 @@ def _applies(site: Site) -> Maintain | None:
     if found is None or found.rows != 1 or found.has_default or not site.builder.grows(top.input):
         return None
     time = found.time
-    return None if site.builder.final_source(top.input, time) is None else partial(_maintain, site, top, partition, time)
+    return (
+        None if site.builder.final_source(top.input, time) is None else partial(_maintain, site, top, partition, time)
+    )
 
 
 def _maintain(site: Site, top: Window, partition: Partition, time: str) -> Relation:

@@ -66,12 +66,16 @@ def accumulators_of(node: Aggregate, accumulators: tuple[Accumulator, ...]) -> A
     results = [Item(i.name, column(i.name), i.type, i.nullable, i.hidden, i.doc) for i in node.keys]
     for n, (item, accumulator) in enumerate(zip(node.aggregates, accumulators, strict=True)):
         own = {name: f"_a{n}_{name}" for name, _ in accumulator.columns}
-        for (name, type_), partial, together in zip(accumulator.columns, accumulator.partials, accumulator.merge, strict=True):
+        for (name, type_), partial, together in zip(
+            accumulator.columns, accumulator.partials, accumulator.merge, strict=True
+        ):
             partials.append(Item(own[name], partial, type_, hidden=True))
             merge.append(_renamed(together, own))
         results.append(replace(item, expr=_renamed(accumulator.result, own)))
     columns = tuple(i.column for i in node.keys) + tuple(p.column for p in partials)
-    return Accumulators(Schema(columns, tuple(i.name for i in node.keys)), tuple(partials), tuple(merge), tuple(results))
+    return Accumulators(
+        Schema(columns, tuple(i.name for i in node.keys)), tuple(partials), tuple(merge), tuple(results)
+    )
 
 
 def _renamed(expr: Expr, names: Mapping[str, str]) -> Expr:
@@ -122,7 +126,9 @@ def _count(call: exp.Count, condition: Expr | None) -> Accumulator | None:
         tests.append(condition.copy())
     counted: Expr = exp.and_(*tests) if tests else exp.true()
     partial = template("coalesce(sum(CASE WHEN x THEN _weight ELSE 0 END), 0)", x=counted)
-    return Accumulator((("c", BIGINT),), (partial,), (template("coalesce(old.c, 0) + coalesce(new.c, 0)"),), template("c"))
+    return Accumulator(
+        (("c", BIGINT),), (partial,), (template("coalesce(old.c, 0) + coalesce(new.c, 0)"),), template("c")
+    )
 
 
 def _of_value(call: Expr, value: Expr, result: pa.DataType, source: Schema, append_only: bool) -> Accumulator | None:
@@ -219,7 +225,10 @@ def _of_algebra(algebra: Algebra, value: Expr, result: pa.DataType) -> Accumulat
     x = template("CAST(x AS DOUBLE)", x=value) if algebra.of_reals else value
     columns = tuple((name, result if type_ is None else type_) for name, type_ in algebra.parts)
     return Accumulator(
-        columns, tuple(template(t, x=x) for t in algebra.add), tuple(map(template, algebra.merge)), template(algebra.result)
+        columns,
+        tuple(template(t, x=x) for t in algebra.add),
+        tuple(map(template, algebra.merge)),
+        template(algebra.result),
     )
 
 

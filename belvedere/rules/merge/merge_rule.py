@@ -151,7 +151,8 @@ class MergeStage(Stage):
         work.storage.append_stream(state.name, added.where(is_new, stored.names))
         own = [shown.columns[n] for n in output.names]
         changes: Iterator[tuple[pa.RecordBatch, int]] = (
-            (b.select(own).rename_columns(output.names).cast(output), 1) for b in added.where(is_new, list(dict.fromkeys(own)))
+            (b.select(own).rename_columns(output.names).cast(output), 1)
+            for b in added.where(is_new, list(dict.fromkeys(own)))
         )
         if len(known):
             work.put("new", ROWS, work.compute.keep(added.where(was, stored.names)))
@@ -246,7 +247,9 @@ def differences(
     compared = [n for n in shown.names if n not in internal]
     for batch in batches:
         was, is_ = (batch.column(n).to_numpy(zero_copy_only=False) for n in (WAS, IS))
-        old, new = (batch.select([p + n for n in shown.names]).rename_columns(shown.names) for p in (OLD_PREFIX, NEW_PREFIX))
+        old, new = (
+            batch.select([p + n for n in shown.names]).rename_columns(shown.names) for p in (OLD_PREFIX, NEW_PREFIX)
+        )
         differ = ~(was & is_) | differing(old, new, compared)
         for side, chosen, weight in ((old, was & differ, -1), (new, is_ & differ, 1)):
             if chosen.any():

@@ -30,7 +30,9 @@ FLAGS = (pa.field(WAS, pa.bool_(), nullable=False), pa.field(IS, pa.bool_(), nul
 """Whether the group was there before, and is there now."""
 
 
-def merge_texts(texts: Texts, plan: Node, partial: Aggregate, merge: tuple[Expr, ...], state: Relation) -> Mapping[str, str]:
+def merge_texts(
+    texts: Texts, plan: Node, partial: Aggregate, merge: tuple[Expr, ...], state: Relation
+) -> Mapping[str, str]:
     """`added`, what the changes add to their groups; `both`, from the view `new` of it and from `old`, the groups' new state and
     beside it the output's rows as they were and are; `rows`, the output's rows of the view `state`.
 
@@ -98,7 +100,9 @@ class Shown:
             quote(c.name) if c.name in keys else f"CAST({quote(c.name)} AS {type_text(c.type)}) AS {quote(c.name)}"
             for c in state.schema
         )
-        text = f"SELECT *, {identity_columns(state)}{_listed(self.values)} FROM (SELECT {typed} FROM ({rows}) AS p) AS g"
+        text = (
+            f"SELECT *, {identity_columns(state)}{_listed(self.values)} FROM (SELECT {typed} FROM ({rows}) AS p) AS g"
+        )
         return f"SELECT *{_listed(self.identities)} FROM ({text}) AS r" if self.identities else text
 
 
@@ -126,7 +130,8 @@ def _listed(texts: Mapping[str, str]) -> str:
 def _merged(partial: Aggregate, merge: tuple[Expr, ...]) -> dict[str, str]:
     """The columns of the state, of old and new accumulators. A group that was there keeps its key as it was written."""
     found = {
-        i.name: f"CASE WHEN old.`{COUNT}` IS NULL THEN new.{quote(i.name)} ELSE old.{quote(i.name)} END" for i in partial.keys
+        i.name: f"CASE WHEN old.`{COUNT}` IS NULL THEN new.{quote(i.name)} ELSE old.{quote(i.name)} END"
+        for i in partial.keys
     }
     for m, p in zip(merge, partial.aggregates, strict=True):
         found[p.name] = f"CAST({print_expression(m)} AS {type_text(p.type)})"
@@ -145,7 +150,9 @@ def _side_by_side(
     """The new state, and the output's rows of old and new state, in one query; groups without rows are gone."""
     names = state.schema.names
     merged = _merged(partial, merge)
-    sides = [f"{merged[n]} AS {quote(n)}" for n in names] + [f"old.{quote(n)} AS {quote(OLD_PREFIX + n)}" for n in names]
+    sides = [f"{merged[n]} AS {quote(n)}" for n in names] + [
+        f"old.{quote(n)} AS {quote(OLD_PREFIX + n)}" for n in names
+    ]
     both = f"SELECT {', '.join(sides)}, old.`{COUNT}` IS NOT NULL AS `{WAS}` FROM {_paired(partial, new, old)}"
     there = f"`{COUNT}` > 0" if partial.keys else "TRUE"
     flagged = f"SELECT *, {there} AS `{IS}` FROM ({both}) AS m"

@@ -95,8 +95,12 @@ class SessionGroupsStage(PartialsStage):
         numbered = f"SELECT *, sum(`_new`) OVER ({within} RANGE UNBOUNDED PRECEDING) AS {SESSION} FROM ({begins}) AS n"
         packed = f"collect_list(struct({', '.join(map(quote, names))})) AS {ALL}"
         bounds = f"min({start}) AS {start}, max({end}) AS {end}"
-        grouped = f"SELECT {', '.join([*by, bounds, packed])} FROM ({numbered}) AS s GROUP BY {', '.join([*by, SESSION])}"
-        fields = ", ".join(f"{_cast(m, i)} AS {quote(i.name)}" for m, i in zip(self.merge, self._accumulators, strict=True))
+        grouped = (
+            f"SELECT {', '.join([*by, bounds, packed])} FROM ({numbered}) AS s GROUP BY {', '.join([*by, SESSION])}"
+        )
+        fields = ", ".join(
+            f"{_cast(m, i)} AS {quote(i.name)}" for m, i in zip(self.merge, self._accumulators, strict=True)
+        )
         one = f"aggregate(slice({ALL}, 2, size({ALL})), {ALL}[0], (old, new) -> struct({fields})) AS {ONE}"
         kept = ", ".join([*by, start, end])
         shown = ", ".join(f"{ONE}.{quote(n)} AS {quote(n)}" for n in names)
@@ -127,7 +131,11 @@ def _applies(site: Site) -> Maintain | None:
         return None
     bounds = {window.start, window.end}
     keys = {k.expr.name for k in top.keys if isinstance(k.expr, exp.Column)}
-    if len(keys) != len(top.keys) or not {*window.partition} <= keys <= {*window.partition, *bounds} or not keys & bounds:
+    if (
+        len(keys) != len(top.keys)
+        or not {*window.partition} <= keys <= {*window.partition, *bounds}
+        or not keys & bounds
+    ):
         return None
     if any(columns_of(i.expr) & bounds for i in top.aggregates) or not site.builder.grows(window.input):
         return None

@@ -11,7 +11,17 @@ from sqlglot import exp
 
 from belvedere.functions.function_table import function_of
 from belvedere.kernels.search import Ints
-from belvedere.kernels.spl.accumulators import BlockAggregate, Counted, Deviation, End, Exact, Extreme, Real, Whole, whole
+from belvedere.kernels.spl.accumulators import (
+    BlockAggregate,
+    Counted,
+    Deviation,
+    End,
+    Exact,
+    Extreme,
+    Real,
+    Whole,
+    whole,
+)
 from belvedere.kernels.spl.window_rows import Firings
 from belvedere.plan.operators.nodes import Item
 from belvedere.plan.operators.spl_aggregate import SplAggregate
@@ -81,7 +91,9 @@ def accumulators_of(node: SplAggregate) -> dict[str, BlockAggregate] | None:
     if not_accumulated(node):
         return None
     given = node.input.schema
-    found: dict[str, BlockAggregate] = {i.name: End(i.expr.name, given[i.expr.name].type, None, True) for i in node.partition}
+    found: dict[str, BlockAggregate] = {
+        i.name: End(i.expr.name, given[i.expr.name].type, None, True) for i in node.partition
+    }
     for item in node.aggregates:
         kept = accumulator_of(item, given)
         assert kept is not None

@@ -41,4 +41,6 @@ def check_that_rows_arrive(builder: Builder, slots: tuple[Slot, ...], owner: str
         return
     view = builder.catalog.views.get(owner)
     message = f'"{name_in_script(owner)}" {does} over rows that change: SPL windows need append-only rows'
-    raise fail("B5014", message, span=view.span if view else None, hint="read a stream, or a view that is a SELECT STREAM")
+    raise fail(
+        "B5014", message, span=view.span if view else None, hint="read a stream, or a view that is a SELECT STREAM"
+    )

@@ -25,7 +25,11 @@ PLACED = ("number", "begun", "ended", *(f"{s}.{what}" for s in STEPS for what in
 def has_blocks(node: SplAggregate) -> bool:
     """Whether aggregates are kept by blocks: they can be, and a window may hold some."""
     kind = node.window.kind
-    if isinstance(kind, Tumbling | Sliding) and isinstance(kind.eviction, Count) and kind.eviction.rows < 2 * BLOCK_ROWS:
+    if (
+        isinstance(kind, Tumbling | Sliding)
+        and isinstance(kind.eviction, Count)
+        and kind.eviction.rows < 2 * BLOCK_ROWS
+    ):
         return False
     return can_hold_blocks(node.window) and not not_accumulated(node)
 
@@ -35,4 +39,6 @@ def block_schema(node: SplAggregate) -> Schema:
     kept = accumulators_of(node)
     assert kept is not None
     numbers = tuple(Column(n, pa.int64(), nullable=False) for n in ("block", *PLACED))
-    return Schema((Column("part", pa.string(), nullable=False), *numbers, *accumulated_columns(kept)), ("part", "block"))
+    return Schema(
+        (Column("part", pa.string(), nullable=False), *numbers, *accumulated_columns(kept)), ("part", "block")
+    )

@@ -211,7 +211,9 @@ def _as_kernels_take_them(stage: SplWindows, known: pa.Table, touched: TouchedPa
     steps = (Steps(columns[f"{s}.code"], columns[f"{s}.limit"]) if needed else None for s, needed in by_delta)
     evicting, triggering = steps
     nothing = np.zeros(known.num_rows, np.bool_)
-    rows = WindowRows(whole(touched.code(known["part"])), columns["number"], columns["ended"], nothing, evicting, triggering)
+    rows = WindowRows(
+        whole(touched.code(known["part"])), columns["number"], columns["ended"], nothing, evicting, triggering
+    )
     return Blocks(rows, columns["begun"], columns["block"] * BLOCK_ROWS)
 
 
@@ -248,16 +250,24 @@ def _drop_blocks(
         hashes = pa.array(np.unique(_block_hashes(stage, touched, partition, block)))
         rows = work.look_up(stage.buffered, BLOCK_PATH, hashes).table
         rows = rows.filter(pc.is_valid(touched.code(rows[PART])))
-        rows = rows.filter(pc.is_in(touched.keys(whole(touched.code(rows[PART])), whole(rows[BLOCK])), value_set=keys[0]))
-        work.overwrite(stage.buffered, KEY, combined(rows[KEY]), work.stored_schema(stage.buffered).empty_table().to_reader())
+        rows = rows.filter(
+            pc.is_in(touched.keys(whole(touched.code(rows[PART])), whole(rows[BLOCK])), value_set=keys[0])
+        )
+        work.overwrite(
+            stage.buffered, KEY, combined(rows[KEY]), work.stored_schema(stage.buffered).empty_table().to_reader()
+        )
     if gone.num_rows:
         partition, block = whole(touched.code(gone[PART])), whole(gone[BLOCK])
         broken = pc.unique(touched.keys(partition, block))
         keys.append(broken.filter(pc.is_in(broken, value_set=combined(known[KEY]))))
-    work.overwrite(stage.blocks, KEY, pa.concat_arrays(keys), work.stored_schema(stage.blocks).empty_table().to_reader())
+    work.overwrite(
+        stage.blocks, KEY, pa.concat_arrays(keys), work.stored_schema(stage.blocks).empty_table().to_reader()
+    )
 
 
-def _make_blocks(stage: SplWindows, work: Work, contents: BufferContents, touched: TouchedPartitions, stay: Bools) -> None:
+def _make_blocks(
+    stage: SplWindows, work: Work, contents: BufferContents, touched: TouchedPartitions, stay: Bools
+) -> None:
     """Blocks of the rows that are there one by one."""
     kept = accumulators_of(stage.node)
     assert kept is not None

@@ -58,7 +58,9 @@ def contents_plan(node: SplAggregate) -> Node:
         return sorted_contents(source, node, name_of(FiringReading.FIRING), FIRST_ARRIVAL)
     readings = tuple(item_of(c) for c in source.schema.columns[len(node.input.schema.columns) :])
     arrived = Item(FIRST_ARRIVAL, exp.Min(this=column(node.order)), pa.int64(), hidden=True)
-    called = tuple(Item(i.name, _first_of_equals(i.expr, node.order), i.type, i.nullable, i.hidden) for i in node.aggregates)
+    called = tuple(
+        Item(i.name, _first_of_equals(i.expr, node.order), i.type, i.nullable, i.hidden) for i in node.aggregates
+    )
     groups = Aggregate(source, (*readings, *node.partition, *node.groups), (*called, arrived, *needed(node)))
     firing = (item_of(groups.schema[name_of(FiringReading.FIRING)]), item_of(groups.schema[FIRST_ARRIVAL]))
     counted = with_counts(in_arrival_order(groups), node, firing[0].name, FIRST_ARRIVAL)
@@ -67,7 +69,9 @@ def contents_plan(node: SplAggregate) -> Node:
 
 def _shown(node: SplAggregate, groups: Schema) -> tuple[Item, ...]:
     items = tuple(item_of(groups[i.name]) for i in (*node.partition, *node.groups, *node.aggregates))
-    return items + tuple(Item(r.name, column(name_of(r.reading)), r.reading.type, False, r.hidden) for r in node.readings)
+    return items + tuple(
+        Item(r.name, column(name_of(r.reading)), r.reading.type, False, r.hidden) for r in node.readings
+    )
 
 
 def _first_of_equals(expr: Expr, order: str) -> Expr:
@@ -82,7 +86,9 @@ def _first_of_equals(expr: Expr, order: str) -> Expr:
     return made
 
 
-def contents(node: SplAggregate, rows: pa.Table, firings: Firings, numbers: Ints, members: Ints | None) -> Iterator[pa.Table]:
+def contents(
+    node: SplAggregate, rows: pa.Table, firings: Firings, numbers: Ints, members: Ints | None
+) -> Iterator[pa.Table]:
     """The contents of these firings, which have these numbers, in pieces that part no firing."""
     lengths = firings.last - firings.first + 1
     piece = np.cumsum(lengths) // PIECE

@@ -31,17 +31,22 @@ class SplJoinReplay:
         """Its rows after an epoch (counted from 0)."""
         node, now = self.node, self.clocks[epoch]
         tables = [
-            with_values(self.answer(i, epoch, {}), w.window.columns) for i, w in zip(node.inputs, node.windows, strict=True)
+            with_values(self.answer(i, epoch, {}), w.window.columns)
+            for i, w in zip(node.inputs, node.windows, strict=True)
         ]
         *place, clocks = self._places(tables, epoch)
-        codes = [partition_codes(t.select(list(w.partition)), t.num_rows) for t, w in zip(tables, node.windows, strict=True)]
+        codes = [
+            partition_codes(t.select(list(w.partition)), t.num_rows) for t, w in zip(tables, node.windows, strict=True)
+        ]
         left, right = (side_of(node, n, tables[n], codes[n], place[n], clocks, now) for n in (0, 1))
         sides = (left, right)
         rows = {name: given(node, n, side) for n, (name, side) in enumerate(zip(SIDES, sides, strict=True))}
         pairs = pair_rows(self.answer(pairs_plan(node), epoch, rows))
         made = results_of(node, sides, pairs, (_among(pairs[0], left.table), _among(pairs[1], right.table)), clocks)
         table = result_rows(node, sides, made, made.firing + 1)
-        return table.append_column(node.schema.arrow.field(SEQUENCE), pa.array(np.arange(1, table.num_rows + 1), pa.int64()))
+        return table.append_column(
+            node.schema.arrow.field(SEQUENCE), pa.array(np.arange(1, table.num_rows + 1), pa.int64())
+        )
 
     def _places(self, tables: list[pa.Table], epoch: int) -> tuple[Ints, Ints, Ints]:
         left, right = self.node.windows

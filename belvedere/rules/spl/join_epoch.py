@@ -86,7 +86,9 @@ def _side(stage: SplJoins, side: int, held: pa.Table, arrived: pa.Table, place: 
     names = held.schema.names
     both = pa.concat_tables([held, arrived.select(names).cast(held.schema)])
     codes = combined(both[PART]).dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return side_of(stage.node, side, both, codes, np.concatenate([np.zeros(held.num_rows, np.int64), place]), clocks, now)
+    return side_of(
+        stage.node, side, both, codes, np.concatenate([np.zeros(held.num_rows, np.int64), place]), clocks, now
+    )
 
 
 def _pairs(stage: SplJoins, work: Work, sides: tuple[Side, Side]) -> tuple[Ints, Ints]:

@@ -46,9 +46,7 @@ class SplJoinStage(SplJoins):
             source = self.plan.inputs[n]
             by = Schema(tuple(source.schema[name] for name in window.partition), window.partition)
             clock = f"unix_micros({quote(window.clock)}) AS `{AT}`"
-            arrived = (
-                f"SELECT *, {key_text(by)} AS `{PART}`, {clock}, FALSE AS `{MATCHED}` FROM ({texts.query(source, DELTA)}) AS i"
-            )
+            arrived = f"SELECT *, {key_text(by)} AS `{PART}`, {clock}, FALSE AS `{MATCHED}` FROM ({texts.query(source, DELTA)}) AS i"
             found[SIDES[n]] = texts.identified(texts.relations[self.buffered[n]], arrived)
         return found
 
@@ -73,7 +71,9 @@ def _maintain(site: Site, top: SplJoin) -> Relation:
     if site.plan is not top:
         return site.apart()
     builder, part = site.builder, site.part
-    sources, slots = builder.delta_slots(top.with_inputs(tuple(builder.with_relations(i, part.owner) for i in top.inputs)))
+    sources, slots = builder.delta_slots(
+        top.with_inputs(tuple(builder.with_relations(i, part.owner) for i in top.inputs))
+    )
     check_that_rows_arrive(builder, slots, part.owner, "joins windows")
     pairs = equalities(Join(top.left, top.right, JoinKind.INNER, top.condition))
     types = tuple(t for _, _, t in pairs)
@@ -92,9 +92,7 @@ def _maintain(site: Site, top: SplJoin) -> Relation:
 
 def _reason(top: SplJoin) -> str:
     left, right = (w.window.text for w in top.windows)
-    return (
-        f"arriving rows joined with the rows in the other side's window: {left}; {right}; the rows that they hold are its state"
-    )
+    return f"arriving rows joined with the rows in the other side's window: {left}; {right}; the rows that they hold are its state"
 
 
 SPL_JOIN = Rule("spl join", _applies, is_optional=False)

@@ -28,7 +28,9 @@ SIDES = ("left", "right")
 
 def _marks(side: int) -> tuple[Column, Column, Column]:
     """Beside the columns of a side: the number of the row, the place at which it arrived, the last one that finds it."""
-    row, place, last = (Column(f"${SIDES[side]}_{what}", pa.int64(), nullable=False) for what in ("row", "place", "last"))
+    row, place, last = (
+        Column(f"${SIDES[side]}_{what}", pa.int64(), nullable=False) for what in ("row", "place", "last")
+    )
     return row, place, last
 
 
@@ -97,7 +99,8 @@ def results_of(
     """The results in their order; `matched` says of each row whether it ever had a match."""
     nothing = np.zeros(0, np.int64)
     alone = [
-        np.flatnonzero(s.stays.gone & ~m) if outer else nothing for s, m, outer in zip(sides, matched, node.outer, strict=True)
+        np.flatnonzero(s.stays.gone & ~m) if outer else nothing
+        for s, m, outer in zip(sides, matched, node.outer, strict=True)
     ]
     left, right = sides
     return results(pairs, (left.rows, right.rows), (left.stays, right.stays), (alone[0], alone[1]), clocks)

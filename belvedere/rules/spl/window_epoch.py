@@ -66,7 +66,9 @@ def _ranks(stage: SplWindows, work: Work, contents: BufferContents) -> Ints:
     return ranks(work.compute.compute(work.sql[RANKED]).table, contents.given.number)
 
 
-def _store(stage: SplWindows, work: Work, contents: BufferContents, touched: TouchedPartitions, found: Found, now: int) -> None:
+def _store(
+    stage: SplWindows, work: Work, contents: BufferContents, touched: TouchedPartitions, found: Found, now: int
+) -> None:
     """The rows that windows hold afterwards, and what is known of the partitions."""
     store(stage, work, contents, touched, found.kept)
     due = next_due(stage.window, contents.given, found.kept, found.partitions, now)
@@ -138,7 +140,10 @@ def run_panes(stage: SplWindows, work: Work) -> Rows | None:
     found = find_panes(kind, given, before, np.array([watermark], np.int64))
     firings, numbers = _shown(stage, work, found.firings)
     kept = accumulators_of(node)
-    made, hashes = _made(stage, None if kept is None else accumulated(kept, rows.table), found.members, firings, numbers), None
+    made, hashes = (
+        _made(stage, None if kept is None else accumulated(kept, rows.table), found.members, firings, numbers),
+        None,
+    )
     if made is None:
         made, hashes = _queried(stage, work, rows.table, firings, numbers, found.members)
     memory.firings += len(found.firings)
@@ -169,7 +174,9 @@ def _shown(stage: SplWindows, work: Work, firings: Firings) -> tuple[Firings, In
     return firings.take(chosen), numbers[chosen]
 
 
-def _made(stage: SplWindows, sums: pa.Table | None, members: Ints | None, firings: Firings, numbers: Ints) -> pa.Table | None:
+def _made(
+    stage: SplWindows, sums: pa.Table | None, members: Ints | None, firings: Firings, numbers: Ints
+) -> pa.Table | None:
     """The rows of firings by accumulators; None where they cannot be found so."""
     if not len(firings):
         return stage.node.schema.arrow.empty_table()

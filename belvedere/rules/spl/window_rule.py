@@ -47,7 +47,8 @@ class SplStage(SplWindows):
         held = texts.relations[self.buffered]
         given = self.node.input
         by = Schema(
-            tuple(given.schema[i.expr.name] for i in self.node.partition), tuple(i.expr.name for i in self.node.partition)
+            tuple(given.schema[i.expr.name] for i in self.node.partition),
+            tuple(i.expr.name for i in self.node.partition),
         )
         zeros = [f"CAST(0 AS BIGINT) AS `{name}`" for name in (window_state.UNDER, window_state.TIME)]
         added = ", ".join([f"{key_text(by)} AS `{window_state.PART}`", *zeros])
@@ -71,9 +72,13 @@ class SplStage(SplWindows):
 
     def frees(self, relation: Relation) -> str | None:
         if relation.name == self.buffered:
-            return "rows leave once no open pane has them" if self.has_panes else "rows leave as their window evicts them"
+            return (
+                "rows leave once no open pane has them" if self.has_panes else "rows leave as their window evicts them"
+            )
         if relation.name == self.partitions:
-            return "partitions leave as the window evicts them" if self.window.forgetting else "a row for each partition"
+            return (
+                "partitions leave as the window evicts them" if self.window.forgetting else "a row for each partition"
+            )
         return "blocks leave with the first of their rows" if relation.name == self.blocks else None
 
     def holds(self, relation: Relation) -> str:
@@ -106,7 +111,10 @@ def _maintain(site: Site, top: SplAggregate) -> Relation:
     types = tuple(i.type for i in top.partition)
     in_blocks = has_blocks(top)
     held = builder.state_of(
-        part, window_state.ROWS, window_state.buffered_schema(top.input.schema, top.order, in_blocks), (window_state.TIME,)
+        part,
+        window_state.ROWS,
+        window_state.buffered_schema(top.input.schema, top.order, in_blocks),
+        (window_state.TIME,),
     )
     by = tuple(i.expr for i in top.partition)
     held.path(by, types)

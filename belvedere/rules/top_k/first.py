@@ -71,7 +71,9 @@ class FirstStage(OperatorStage):
         changes = with_column(top.input, WEIGHT_COLUMN, names)
         none = exp.cast(exp.Literal.number(0), "bigint")
         columns = (*top.schema, WEIGHT_COLUMN)
-        own = Project(Scan(OWN, top.schema), (*(item_of(c) for c in top.schema), replace(item_of(WEIGHT_COLUMN), expr=none)))
+        own = Project(
+            Scan(OWN, top.schema), (*(item_of(c) for c in top.schema), replace(item_of(WEIGHT_COLUMN), expr=none))
+        )
         both = Union((Project(changes, tuple(item_of(c) for c in columns)), own))
         order = ", ".join(order_text(o) for o in top.order + top.tie_order) or "1"
         place = f"{WEIGHTED}, CAST(row_number() OVER (ORDER BY {order}) AS BIGINT) AS `{PLACE}`"

@@ -28,7 +28,9 @@ def _without_first(site: Site, top: TopK) -> Node | None:
     schema, limit = top.input.schema, top.limit
     if top.partition or needs_clock(top) or not 0 < top.offset <= MANY:
         return None
-    if limit is not None and (not limit <= MANY < limit + top.offset or needs_only_top(site.builder, replace(top, offset=0))):
+    if limit is not None and (
+        not limit <= MANY < limit + top.offset or needs_only_top(site.builder, replace(top, offset=0))
+    ):
         return None
     if not schema.key or any(has_map(schema[n].type) for n in schema.key):
         return None

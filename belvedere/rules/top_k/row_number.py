@@ -44,7 +44,9 @@ def _maintain(site: Site, top: Window, first: TopK, item: Item, is_read: bool) -
             _above_first(site.plan, top, Scan(found.name, found.schema), item.name, first.limit or 1)[0], site.part
         )
     found = builder.shared(first, owner)
-    number = Item(item.name, exp.cast(exp.Literal.number(1), "int", dialect="spark"), item.type, item.nullable, item.hidden)
+    number = Item(
+        item.name, exp.cast(exp.Literal.number(1), "int", dialect="spark"), item.type, item.nullable, item.hidden
+    )
     return site.maintain(Project(Scan(found.name, found.schema), (*map(item_of, found.schema), number)))
 
 
@@ -115,7 +117,12 @@ def _at_most(test: Expr, name: str) -> int | None:
     column, number = test.this.unnest(), test.expression.unnest()
     if isinstance(test, (exp.GT, exp.GTE)) or (isinstance(test, exp.EQ) and isinstance(number, exp.Column)):
         column, number = number, column
-    if not isinstance(column, exp.Column) or column.name != name or not isinstance(number, exp.Literal) or not number.is_int:
+    if (
+        not isinstance(column, exp.Column)
+        or column.name != name
+        or not isinstance(number, exp.Literal)
+        or not number.is_int
+    ):
         return None
     most = int(number.this) - isinstance(test, (exp.LT, exp.GT))
     return most if most >= 1 else None

@@ -100,7 +100,9 @@ class PartialsStage(OwnRowsStage):
         known = with_hash(self.path, hashes_in(own, self.path))
         together = self._both(work, work.compute.keep(added.where(known)), own)
         rest = added.where(lambda b: pc.invert(known(b)))
-        return work.replace(self.path, keys, pa.RecordBatchReader.from_batches(added.schema, chain(rest, together.batches())))
+        return work.replace(
+            self.path, keys, pa.RecordBatchReader.from_batches(added.schema, chain(rest, together.batches()))
+        )
 
     @staticmethod
     def _both(work: Work, added: Rows, own: Rows) -> Rows:

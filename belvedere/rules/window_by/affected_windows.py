@@ -71,7 +71,9 @@ class StoredWindows(Protocol):
         """Return the keys that had a window before the change."""
 
 
-def window_neighbourhood(work: Work, delta: pa.Table, reach: Reach, path: str) -> tuple[pa.Table, list[pa.Array]] | None:
+def window_neighbourhood(
+    work: Work, delta: pa.Table, reach: Reach, path: str
+) -> tuple[pa.Table, list[pa.Array]] | None:
     """Rows that are enough to find the windows that may have changed, and the keys of the rows where such can start.
 
     None where all rows of the changed partitions are to be read. `path` is the output's access path. Raises TooMuch.
@@ -122,7 +124,9 @@ def affected_rows(
     return pa.concat_tables(done), keys
 
 
-def _span(source: StoredWindows, ranges: Ranges, scan_range: ScanRange, at: Ints, windows: ScannedWindows) -> KeyRange | None:
+def _span(
+    source: StoredWindows, ranges: Ranges, scan_range: ScanRange, at: Ints, windows: ScannedWindows
+) -> KeyRange | None:
     """Where windows may have changed; None where the stretch must be longer."""
     if ranges.form is WindowForm.TUMBLING:
         return tumbling(ranges, scan_range, at, windows, source.stored)
@@ -212,5 +216,7 @@ def _operator(work: Work) -> WindowOperator:
 def reach_rows(work: Work, ranges: Ranges | None, column: str, count: int) -> Rows:
     """How far the windows over the present view of the slot reach; `count` is that of its rows."""
     operator = _operator(work)
-    found = work.compute.windows(replace(operator, node=reach_of(operator.node, ranges, column)), count <= work.compute.small)
+    found = work.compute.windows(
+        replace(operator, node=reach_of(operator.node, ranges, column)), count <= work.compute.small
+    )
     return Rows(frame=found.frame, schema=found.schema, count=count)  # about as many

@@ -48,7 +48,10 @@ ROW, SINCE = "row", "since"
 WindowTimes = tuple[int, int, int, int]
 """The times of a window's label (or start), of its start, of its end, and of the row after it; LAST where there is none."""
 SPANS = pa.schema(
-    [(n, pa.string() if n == "part" else pa.int64()) for n in ("part", "below", "settled", "at", "first", "last", "after")]
+    [
+        (n, pa.string() if n == "part" else pa.int64())
+        for n in ("part", "below", "settled", "at", "first", "last", "after")
+    ]
 )
 KEPT = pa.schema([("part", pa.string()), ("since", pa.int64()), ("kept", pa.int64())])
 GONE = pa.schema([pa.field(KEY, pa.string(), nullable=False)])
@@ -81,7 +84,9 @@ class WindowBounds:
 def forget_final(work: Work, settling: Settling, rows: Rows, bound: int) -> None:
     """Take the rows out that no later row can bring into a window. The rows are the view of the stage's slot."""
     times = (
-        pc.min(micros(pa.chunked_array([b.column(0)]))).as_py() for b in rows.batches([settling.resume.column]) if b.num_rows
+        pc.min(micros(pa.chunked_array([b.column(0)]))).as_py()
+        for b in rows.batches([settling.resume.column])
+        if b.num_rows
     )
     if min(times, default=LAST) >= bound:
         return
@@ -111,7 +116,9 @@ def _few(work: Work, settling: Settling, rows: Rows, bound: int) -> Rows:
     spans: dict[Any, list[WindowTimes]] = defaultdict(list)
     nothing = [LAST] * reach.num_rows
     found = {n: micros(reach[n]).to_pylist() for n in (LABEL, FROM, TO, AFTER) if n in reach.column_names}
-    bounds = zip(found.get(LABEL, found[FROM]), found[FROM], found.get(TO, nothing), found.get(AFTER, nothing), strict=True)
+    bounds = zip(
+        found.get(LABEL, found[FROM]), found[FROM], found.get(TO, nothing), found.get(AFTER, nothing), strict=True
+    )
     for key, span in zip(_partitions(reach, settling.block.partition), bounds, strict=True):
         spans[key].append(span)
     members: dict[Any, list[int]] = defaultdict(list)
@@ -119,7 +126,9 @@ def _few(work: Work, settling: Settling, rows: Rows, bound: int) -> Rows:
         members[key].append(place)
     times = micros(rows.table[settling.resume.column]).to_numpy()
     gone = [
-        p for key, places in members.items() for p in final_places(times[places], spans[key], settling.resume, bound, places)
+        p
+        for key, places in members.items()
+        for p in final_places(times[places], spans[key], settling.resume, bound, places)
     ]
     return Rows(rows.table.select([KEY]).take(pa.array(gone, pa.int64())))
 
@@ -142,7 +151,9 @@ def _many(work: Work, settling: Settling, rows: Rows, bound: int) -> Rows:
     )
     kept = work.view(scan, "kept")
     work.put(scan, "kept", compute.keep(stream(KEPT, _retained(spans, resume, is_pinned(settling), bound))))
-    if Neighbour.PREVIOUS in resume.neighbours and resume.form is not WindowForm.LABELLED:  # the last tuple before stays too
+    if (
+        Neighbour.PREVIOUS in resume.neighbours and resume.form is not WindowForm.LABELLED
+    ):  # the last tuple before stays too
         longer = compute.compute(
             f"SELECT k.part, k.since, coalesce(max(t.at), k.kept) AS kept FROM {kept} AS k "
             f"LEFT JOIN {own} AS t ON k.part = t.part AND t.at < k.since GROUP BY k.part, k.since, k.kept",
@@ -236,7 +247,12 @@ def final_places(times: Any, spans: list[WindowTimes], resume: Resume, bound: in
 
 
 def first_retained(
-    below: int | None, spans: Iterable[WindowTimes], resume: Resume, bound: int, final_before: int = FIRST, pinned: bool = False
+    below: int | None,
+    spans: Iterable[WindowTimes],
+    resume: Resume,
+    bound: int,
+    final_before: int = FIRST,
+    pinned: bool = False,
 ) -> WindowBounds:
     """The times from which on the windows of a partition are not final, and its rows stay.
 
@@ -275,7 +291,11 @@ def first_retained(
 
 def micros(column: pa.ChunkedArray) -> pa.Array:
     """Times as microseconds since 1970; the greatest number where there is none."""
-    instants = column.cast(TIMESTAMP) if pa.types.is_timestamp(column.type) else column.cast(pa.timestamp("us")).cast(TIMESTAMP)
+    instants = (
+        column.cast(TIMESTAMP)
+        if pa.types.is_timestamp(column.type)
+        else column.cast(pa.timestamp("us")).cast(TIMESTAMP)
+    )
     return combined(pc.fill_null(instants.cast(pa.int64()), LAST))
 
 

@@ -80,9 +80,7 @@ class OpenWindowsStage(Stage):
     def frees(self, relation: Relation) -> str | None:
         if relation.name != self.since:
             return None
-        return (
-            f"a row for each {', '.join(self.settling.block.by) or 'the sequence'}: the start of its windows that are not final"
-        )
+        return f"a row for each {', '.join(self.settling.block.by) or 'the sequence'}: the start of its windows that are not final"
 
 
 def settling_of(builder: Builder, block: PredicateWindow) -> Settling | None:
@@ -111,7 +109,9 @@ def _keep(site: Site, top: PredicateWindow, settling: Settling) -> Relation:
     state = builder.maintain(carry_keys(top.input), StageOwner(name, part.owner, None))
     draft = builder.drafts[name]
     leaves = f"rows leave once all their windows end below the watermark of {column_name}"
-    draft.relation = replace(draft.relation, serves=print_plan(top), leaves=leaves)  # what left is missing for any other query
+    draft.relation = replace(
+        draft.relation, serves=print_plan(top), leaves=leaves
+    )  # what left is missing for any other query
     types = tuple(state.schema[n].type for n in top.spec.keys)
     slot = Slot("s0", name, draft.path(tuple(column(n) for n in top.spec.keys), types))
     by = f"the changed {', '.join(top.by)}" if top.partition else "the sequence"

@@ -109,7 +109,11 @@ def _keep(site: Site, top: PredicateWindow, ranges: Ranges) -> Relation:
 def _said(top: PredicateWindow, ranges: Ranges) -> str:
     by = f"the changed {', '.join(top.by)}" if top.partition else "the sequence"
     since = "the last stored start before it" if ranges.form is WindowForm.TUMBLING else "the last end before it"
-    until = "the next start that remains a start" if ranges.form is WindowForm.TUMBLING else "the end of the windows around it"
+    until = (
+        "the next start that remains a start"
+        if ranges.form is WindowForm.TUMBLING
+        else "the end of the windows around it"
+    )
     if ranges.form is WindowForm.LABELLED:
         since, until = "the last label whose window ends before it", "the first one whose window begins after it"
     return f"of {by} the windows around the change: from {since} to {until}; {search_of(top)}"

@@ -41,14 +41,18 @@ _chatter: IO[bytes] | None = None
 _folder: str | None = None
 
 
-def quiet_session(settings: Mapping[str, str], driver_memory: int | None = None, options: str | None = None) -> SparkSession:
+def quiet_session(
+    settings: Mapping[str, str], driver_memory: int | None = None, options: str | None = None
+) -> SparkSession:
     """A session with the settings of the project file: `master`, `cores`, `memory`, `start`, and Spark's own by their names.
 
     `options` are those of the JVM; else it reads its classes from the archive, where there is one.
 
     Results of more bytes than a quarter of `driver_memory` do not come to the driver: Spark gives up, and executors write them to files.
     """
-    largest = {} if driver_memory is None else {"spark.driver.maxResultSize": str(max(MIN_RESULT_BYTES, driver_memory // 4))}
+    largest = (
+        {} if driver_memory is None else {"spark.driver.maxResultSize": str(max(MIN_RESULT_BYTES, driver_memory // 4))}
+    )
     given = largest | {k: v for k, v in settings.items() if k not in OWN_SETTINGS}
     compiling = LIGHT if settings.get("start") == "quick" else LATER
     java = {OPTIONS: options if options is not None else f"{compiling} {ClassArchive().options()}".strip()}
@@ -77,7 +81,9 @@ def _session_of(master: str, settings: Mapping[str, str], extra: Mapping[str, st
 
 
 @contextlib.contextmanager
-def batch_session(settings: Mapping[str, str] | None = None, driver_memory: int | None = None) -> Iterator[SparkSession]:
+def batch_session(
+    settings: Mapping[str, str] | None = None, driver_memory: int | None = None
+) -> Iterator[SparkSession]:
     """A session for one answer, with settings as `quiet_session` takes them; ended afterwards if it was started here."""
     running = SparkSession.getActiveSession()
     spark = running or quiet_session(settings or {}, driver_memory)

@@ -63,7 +63,9 @@ class _SpanPart:
 class Backfill:
     """The rows so far of some inputs, read a part at a time."""
 
-    def __init__(self, spark: SparkSession, catalog: Catalog, project: ProjectSettings, past: Past, ids: Collection[str]):
+    def __init__(
+        self, spark: SparkSession, catalog: Catalog, project: ProjectSettings, past: Past, ids: Collection[str]
+    ):
         """Raises B7070 at once where something that was read is not there as it was."""
         self.spark, self.project = spark, project
         self._inputs = {i: _InputBefore(catalog, catalog.inputs[i], project) for i in ids if i in past.spans}
@@ -232,7 +234,9 @@ def fill_before(
 class ConcurrentBackfill:
     """Reads a part again between two epochs of the views that run, and says in the store, and to people, how far it is."""
 
-    def __init__(self, backfill: Backfill, views: Sequence[str], catalog: Catalog, store: Store, phase: Callable[[str], None]):
+    def __init__(
+        self, backfill: Backfill, views: Sequence[str], catalog: Catalog, store: Store, phase: Callable[[str], None]
+    ):
         """`views` are those that wait; `phase` hears what is under way."""
         self._backfill, self._views, self._catalog, self._store, self._phase = backfill, views, catalog, store, phase
         self._reported = time.monotonic()
@@ -247,7 +251,9 @@ class ConcurrentBackfill:
             return self._backfill.left <= FEW
         if time.monotonic() - self._reported >= SLOW_READ_SECONDS:
             self._reported = time.monotonic()
-            self._phase(f"filling {', '.join(self._views)}: {self._backfill.read:,} of {self._backfill.total:,} rows read")
+            self._phase(
+                f"filling {', '.join(self._views)}: {self._backfill.read:,} of {self._backfill.total:,} rows read"
+            )
         self._note()
         return False
 

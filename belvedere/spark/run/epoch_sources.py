@@ -205,7 +205,9 @@ class EpochSources:
         for id_, taken in arrived.items():
             if is_rereadable(self.catalog.inputs[id_]):
                 end = None if id_ in new.retried else new.spans[id_].end
-                clocks = Clocks({i: streams for i, streams in new.waiting.clocks.streams.items() if i == id_ and streams})
+                clocks = Clocks(
+                    {i: streams for i, streams in new.waiting.clocks.streams.items() if i == id_ and streams}
+                )
                 rows = used[id_].num_rows if id_ in used else 0
                 yield SourceSpan(id_, self._offsets.get(id_, {}), end, rows, taken.refused, clocks, since.get(id_))
 
@@ -313,7 +315,9 @@ def open_sources(
                 known = set() if id_ in renewed else read_files.get(id_, set())
                 found = None if former is None else partial(former, id_)
                 files = partial(noted, id_)
-                feeds[id_] = open_feed(table, project, offsets.get(id_, {}), frozenset(known), found, notes, files, memory)
+                feeds[id_] = open_feed(
+                    table, project, offsets.get(id_, {}), frozenset(known), found, notes, files, memory
+                )
     except BelvedereError:
         for feed in feeds.values():
             feed.close()
@@ -332,7 +336,9 @@ def _conformed(rows: pa.Table, table: Input) -> pa.Table:
     types = {n: c.type for n, c in columns.items()} | ({} if table.append_only else {WEIGHT: pa.int64()})
     names = [n for n in rows.schema.names if n in types]
     try:
-        return pa.table([_cast(rows[n], types[n]) for n in names], schema=pa.schema([pa.field(n, types[n]) for n in names]))
+        return pa.table(
+            [_cast(rows[n], types[n]) for n in names], schema=pa.schema([pa.field(n, types[n]) for n in names])
+        )
     except (pa.ArrowException, ValueError) as error:
         raise fail(
             "B6024",

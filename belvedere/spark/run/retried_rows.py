@@ -60,7 +60,11 @@ class Retried:
 
 
 def retry_rejected(
-    spark: SparkSession, catalog: Catalog, project: ProjectSettings, reader: Reader, ingest_service: IngestService | None = None
+    spark: SparkSession,
+    catalog: Catalog,
+    project: ProjectSettings,
+    reader: Reader,
+    ingest_service: IngestService | None = None,
 ) -> Retried:
     """Try all rejected rows of the script's inputs again."""
     rejected = reader.rows(REJECTED)
@@ -103,7 +107,9 @@ def _is_pushed(table: Input, row: Row, ingest_service: IngestService) -> bool:
     return answer.status == 200
 
 
-def _read_again(spark: SparkSession, table: Input, project: ProjectSettings, rows: Sequence[Row]) -> tuple[Any, list[str]]:
+def _read_again(
+    spark: SparkSession, table: Input, project: ProjectSettings, rows: Sequence[Row]
+) -> tuple[Any, list[str]]:
     """The rows of a source's table that fit now, and the keys of their records."""
     assert table.source is not None
     source = table.source.source_in(project)

@@ -136,7 +136,9 @@ def note_start(store: Store) -> None:
     store.set_document(RUNNING, "yes")
 
 
-def sift(store: Store, epoch: int, arrivals: Mapping[str, pa.Table], trial: Trial, is_gone: Callable[[], bool]) -> Places:
+def sift(
+    store: Store, epoch: int, arrivals: Mapping[str, pa.Table], trial: Trial, is_gone: Callable[[], bool]
+) -> Places:
     """The places of rows that the epoch after `epoch` cannot take, by input. Where the run has ended there often they are looked for.
 
     `trial` takes rows without a trace. It may end this process, or Spark's: then `is_gone`, and its error goes on.
@@ -159,7 +161,9 @@ def sift(store: Store, epoch: int, arrivals: Mapping[str, pa.Table], trial: Tria
 
 def says_why(error: Exception) -> bool:
     """Whether an error is a diagnostic that people can act on: none of memory or machines in a stage, and not an unexpected one."""
-    return isinstance(error, StageFailure) or (isinstance(error, BelvedereError) and error.diagnostics[0].code != "B7040")
+    return isinstance(error, StageFailure) or (
+        isinstance(error, BelvedereError) and error.diagnostics[0].code != "B7040"
+    )
 
 
 def excluded_of(ends: AttemptEnds) -> dict[str, list[int]]:
@@ -179,7 +183,9 @@ def sifted(batch: EpochInput, places: Places) -> EpochInput:
         arrivals[id_], clocks = without(rows, found), clocks.counted(id_, 0, malformed=len(found))
         times[id_] = times.get(id_, NO_TIMES).without(found)
     gone = {i: len(found) for i, found in places.items()}
-    spans = (replace(s, used=s.used - gone.get(s.input, 0), refused=s.refused + gone.get(s.input, 0)) for s in batch.spans)
+    spans = (
+        replace(s, used=s.used - gone.get(s.input, 0), refused=s.refused + gone.get(s.input, 0)) for s in batch.spans
+    )
     return replace(batch, arrivals=arrivals, clocks=clocks, spans=tuple(spans), excluded=tuple(excluded), times=times)
 
 

@@ -10,7 +10,9 @@ from belvedere.errors import BelvedereError, fail
 
 def spark_ended(last_words: str | None) -> BelvedereError:
     """The diagnostic B7022: Spark's process has ended."""
-    hint = 'the store is at its last good epoch; if memory ran out, write `memory = "8g"` under [spark] in belvedere.toml'
+    hint = (
+        'the store is at its last good epoch; if memory ran out, write `memory = "8g"` under [spark] in belvedere.toml'
+    )
     return fail("B7022", "Spark's process ended", hint=hint, detail=last_words)
 
 

@@ -269,7 +269,9 @@ class RunLoop:
         )
         self.sources.committed(new, self.engine.last.clocks)
         self.last, self._is_first = EpochRow(report.epoch, report.clock, offsets), False
-        self.watch(_progress(report, batch, self.sources.catalog, self.engine.last.clocks, time.perf_counter() - started))
+        self.watch(
+            _progress(report, batch, self.sources.catalog, self.engine.last.clocks, time.perf_counter() - started)
+        )
         return True
 
     def _sift(self, batch: EpochInput, now: datetime) -> Places:

@@ -92,7 +92,9 @@ class Runner:
         self.script, self.catalog, self.project, self.once, self.costs = script, catalog, project, once, costs
         fresh = seconds_in(project.optimize.get("freshness", ""))
         self.interval = (
-            fresh / 2 if fresh and "trigger" not in project.spark else seconds_of(project.spark.get("trigger", "500 ms"))
+            fresh / 2
+            if fresh and "trigger" not in project.spark
+            else seconds_of(project.spark.get("trigger", "500 ms"))
         )
         self.retry = seconds_of(project.spark.get("retry", "1 minute"))
         self.clock_interval = seconds_of(project.spark.get("clock", "1 s"))
@@ -155,7 +157,9 @@ class Runner:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def run(
@@ -327,13 +331,20 @@ class Runner:
         states = root if isinstance(root, Path) else beside(self.store_url)
         for place in (states, folder_of(self.store_url, self.script, JOURNAL_ENDING)):
             if others := others_of(place / self.identity.id):
-                self.notify(f"{place} has folders of other stores: {', '.join(others)}; delete those whose stores are gone")
+                self.notify(
+                    f"{place} has folders of other stores: {', '.join(others)}; delete those whose stores are gone"
+                )
 
     def _wait_for_clock(self) -> None:
         """Wait while the store's last epoch is more than an hour in the future: epochs would not advance until then."""
         last = self.store.last_epoch()
         reported = False
-        while last is not None and not self.accept_clock and not self.stopped.is_set() and last.clock - self.clock.now() > JUMP:
+        while (
+            last is not None
+            and not self.accept_clock
+            and not self.stopped.is_set()
+            and last.clock - self.clock.now() > JUMP
+        ):
             ahead = duration_text((last.clock - self.clock.now()) // timedelta(microseconds=1))
             text = f"the store's last epoch is {ahead} ahead of the clock of this machine"
             hint = "correct the clock, or start with --accept-clock: now() then stays at the store's time until the clock reaches it"
@@ -428,7 +439,16 @@ class Runner:
         finally:
             reader.close()
         last, misfits = self.store.last_epoch(), engine.tables.plan.misfits
-        taken = (last, known, engine.tables.fresh, self.ingest_service, misfits, engine.rows_of, self.store, self._files_of)
+        taken = (
+            last,
+            known,
+            engine.tables.fresh,
+            self.ingest_service,
+            misfits,
+            engine.rows_of,
+            self.store,
+            self._files_of,
+        )
         sources = open_sources(catalog, self.project, *taken)
         for notice in left_slots(self.catalog, self.project, last.offsets if last is not None else {}):
             self.notify(notice)

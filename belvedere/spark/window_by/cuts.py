@@ -114,7 +114,9 @@ def cut(
 def _begins(frame: DataFrame, lead: Lead, marks: Sequence[Any]) -> tuple[int, ...]:
     """The positions of the blocks' first rows, and the number of all rows."""
     block = "_block"
-    counted = frame.select(block_of(lead, marks).alias(block)).groupBy(block).agg(F.count(F.lit(1)).alias("n")).collect()
+    counted = (
+        frame.select(block_of(lead, marks).alias(block)).groupBy(block).agg(F.count(F.lit(1)).alias("n")).collect()
+    )
     sizes = {r[0]: r[1] for r in counted}
     return tuple(accumulate((sizes.get(n, 0) for n in range(len(marks) + 1)), initial=0))
 
@@ -132,7 +134,9 @@ def in_order_of_blocks(frame: DataFrame, lead: Lead, sort: Sequence[Any], cuts: 
 
 def _zone(marks: Sequence[Any], place: int, back: int, ahead: int) -> tuple[Any, Any]:
     """The marks between which a margin lies; None = to the edge."""
-    return (marks[place - back] if place >= back else None), (marks[place + ahead] if place + ahead < len(marks) else None)
+    return (marks[place - back] if place >= back else None), (
+        marks[place + ahead] if place + ahead < len(marks) else None
+    )
 
 
 def _margins(

@@ -54,15 +54,21 @@ class Lead:
     def reached(self, mark: Any) -> Any:
         """Return whether a row is at the mark or after it."""
         value = F.lit(mark)
-        return F.coalesce(self.column <= value if self.descending else self.column >= value, F.lit(not self.nulls_first))
+        return F.coalesce(
+            self.column <= value if self.descending else self.column >= value, F.lit(not self.nulls_first)
+        )
 
     def between(self, low: Any, high: Any) -> Any:
         """Return whether a row is at `low` or after it and before `high`; None = the edge."""
         if low is None or high is None:
-            return (F.lit(True) if low is None else self.reached(low)) & (F.lit(True) if high is None else ~self.reached(high))
+            return (F.lit(True) if low is None else self.reached(low)) & (
+                F.lit(True) if high is None else ~self.reached(high)
+            )
         first, last = F.lit(low), F.lit(high)  # a condition that sources can skip rows by: NULL is at one of the edges
         inside = (
-            (self.column <= first) & (self.column > last) if self.descending else (self.column >= first) & (self.column < last)
+            (self.column <= first) & (self.column > last)
+            if self.descending
+            else (self.column >= first) & (self.column < last)
         )
         return inside
 
@@ -87,7 +93,10 @@ def lead_of(order: Sequence[Order], schema: pa.Schema) -> Lead | None:
     elif pa.types.is_date(type_):
         column = F.unix_date(column)
     elif not (
-        pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_) or pa.types.is_string(type_)
+        pa.types.is_integer(type_)
+        or pa.types.is_floating(type_)
+        or pa.types.is_decimal(type_)
+        or pa.types.is_string(type_)
     ):
         return None
     return Lead(column, order[0].descending, order[0].nulls_come_first)
@@ -122,7 +131,9 @@ def find_giant(frame: DataFrame, keys: Sequence[str], lead: Lead, cores: int) ->
 def is_in(keys: Sequence[str], giant: Giant) -> Any:
     """Whether a row is in the giant's partition."""
     return reduce(
-        lambda a, b: a & b, (F.col(quote(k)).eqNullSafe(F.lit(v)) for k, v in zip(keys, giant.key, strict=True)), F.lit(True)
+        lambda a, b: a & b,
+        (F.col(quote(k)).eqNullSafe(F.lit(v)) for k, v in zip(keys, giant.key, strict=True)),
+        F.lit(True),
     )
 
 

@@ -75,18 +75,24 @@ def laid_out(node: PredicateWindow, rows: DataFrame, spread: Spread) -> DataFram
         rows = rows.repartition(1)  # not coalesce: what comes before keeps its parallelism
     else:
         rows = (
-            rows.repartition(*(F.col(quote(k)) for k in keys)) if spread is Spread.HASHED else rows.repartitionByRange(*columns)
+            rows.repartition(*(F.col(quote(k)) for k in keys))
+            if spread is Spread.HASHED
+            else rows.repartitionByRange(*columns)
         )
     return rows.sortWithinPartitions(*columns, *sort_columns(node.order))
 
 
-def windows_in_batches(spec: KernelSpec, schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def windows_in_batches(
+    spec: KernelSpec, schema: pa.Schema
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for `mapInArrow` over sorted rows: many small partitions at once, a large one when it is complete."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in whole_partitions(batches, spec.keys, ROWS_AT_ONCE):
             for found in window_tables(table, spec):
-                yield from found.select(schema.names).cast(schema).combine_chunks().to_batches(max_chunksize=ROWS_AT_ONCE)
+                yield from (
+                    found.select(schema.names).cast(schema).combine_chunks().to_batches(max_chunksize=ROWS_AT_ONCE)
+                )
 
     return run
 

@@ -68,7 +68,9 @@ def run_window_query(
     """
     query = parse_window_query(text)
     schemas = {n: schema_of(t) for n, t in tables.items()}
-    errors = [d for d in check_query(query, {n: row_type(s) for n, s in schemas.items()}) if d.severity == Severity.ERROR]
+    errors = [
+        d for d in check_query(query, {n: row_type(s) for n, s in schemas.items()}) if d.severity == Severity.ERROR
+    ]
     if errors:
         raise BelvedereError(errors)
     scans = {n: Scan(f"of {n}", s) for n, s in schemas.items()}
@@ -81,7 +83,9 @@ def _answer(spark: SparkSession, result: Result, tables: Mapping[str, DataFrame]
     outputs = output_items(result.value)
     order = () if result.sorted else result.order
     schema = result.node.schema
-    read = dict.fromkeys(c for e in (*(i.expr for i in outputs), *(o.expr for o in order)) for c in sorted(columns_of(e)))
+    read = dict.fromkeys(
+        c for e in (*(i.expr for i in outputs), *(o.expr for o in order)) for c in sorted(columns_of(e))
+    )
     plan = prune(push_conditions(Project(result.node, tuple(item_of(schema[c]) for c in read or schema.names[:1]))))
     prefix, views = f"belvedere_{os.getpid()}_{next(_RUNS)} ", []
 

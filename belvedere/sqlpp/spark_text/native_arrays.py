@@ -106,7 +106,12 @@ def at(base: Value, index: SqlValue) -> Value:
 
 def _object_at(found: Object, base: SqlValue, index: SqlValue, missing: str | None) -> Value:
     """An object read from an array; where the array or the index is NULL it is NULL, which an `Object` cannot be."""
-    if base.missing is None and index.missing is None and _never_null(base.sql) and whole_number_text(index.sql) is not None:
+    if (
+        base.missing is None
+        and index.missing is None
+        and _never_null(base.sql)
+        and whole_number_text(index.sql) is not None
+    ):
         return with_missing(found, missing)
     whole = merge(found)
     text = f"IF({base.sql} IS NULL OR {index.sql} IS NULL OR {missing or 'FALSE'}, NULL, {whole.sql})"
@@ -128,7 +133,11 @@ def part(base: Value, start: SqlValue, end: SqlValue | None) -> Value:
     operands = [start] if end is None else [start, end]
     if any(pa.types.is_null(o.type) for o in (base, *operands)):
         return SqlValue("NULL", pa.null(), any_of(base.missing, *(o.missing for o in operands)))
-    if isinstance(base, Object) or not pa.types.is_list(base.type) or not all(pa.types.is_integer(o.type) for o in operands):
+    if (
+        isinstance(base, Object)
+        or not pa.types.is_list(base.type)
+        or not all(pa.types.is_integer(o.type) for o in operands)
+    ):
         return _nowhere(base, *operands)
     size = f"size({base.sql})"
     low = _from_end(start, size)
@@ -136,7 +145,9 @@ def part(base: Value, start: SqlValue, end: SqlValue | None) -> Value:
     outside = f"NOT (0 <= {low} AND {low} <= {high} AND {high} <= {size})"
     known = " AND ".join(f"{o.sql} IS NOT NULL" for o in (base, *operands))
     beyond = f"({known} AND {outside})"
-    text = f"IF({known} AND NOT ({outside}), slice({base.sql}, CAST({low} AS INT) + 1, CAST({high} - {low} AS INT)), NULL)"
+    text = (
+        f"IF({known} AND NOT ({outside}), slice({base.sql}, CAST({low} AS INT) + 1, CAST({high} - {low} AS INT)), NULL)"
+    )
     return listed(text, reader(base), any_of(base.missing, *(o.missing for o in operands), beyond))
 
 
@@ -215,7 +226,9 @@ def contained(node: Expr, env: Environment) -> Value:
     test = each(array.sql, lambda x: compared("=", value, merge(read(x))).sql, "exists")
     if read("x").missing is not None:
         nulls = each(array.sql, lambda x: f"NOT {read(x).missing} AND {merge(read(x)).sql} IS NULL", "exists")
-        missing = any_of(missing, f"({value.sql} IS NOT NULL AND {array.sql} IS NOT NULL AND {test} IS NULL AND NOT {nulls})")
+        missing = any_of(
+            missing, f"({value.sql} IS NOT NULL AND {array.sql} IS NOT NULL AND {test} IS NULL AND NOT {nulls})"
+        )
     return SqlValue(f"IF({value.sql} IS NULL, NULL, {test})", pa.bool_(), missing)
 
 
@@ -284,9 +297,7 @@ def _order(array: str, read: Callable[[str], Value]) -> str:
     a, b = variable(), variable()
     one, other = merge(read(a)).sql, merge(read(b)).sql
     tests = f"WHEN {one} IS NULL AND {other} IS NOT NULL THEN -1 WHEN {one} IS NOT NULL AND {other} IS NULL THEN 1"
-    return (
-        f"array_sort({array}, ({a}, {b}) -> CASE {tests} WHEN {one} < {other} THEN -1 WHEN {one} > {other} THEN 1 ELSE 0 END)"
-    )
+    return f"array_sort({array}, ({a}, {b}) -> CASE {tests} WHEN {one} < {other} THEN -1 WHEN {one} > {other} THEN 1 ELSE 0 END)"
 
 
 def _contains(values: Sequence[Value]) -> SqlValue | None:

@@ -203,7 +203,9 @@ def _round(arguments: Sequence[Value]) -> SqlValue | None:
     if known.lstrip("-").isdigit():
         return SqlValue(_rounded(value, int(known)), value.type)
     cases = " ".join(f"WHEN {digits.sql} = {n} THEN {_rounded(value, n)}" for n in range(-40, 21))
-    text = f"CASE WHEN {digits.sql} IS NULL THEN NULL {cases} ELSE IF({digits.sql} > 0, {value.sql}, 0 * {value.sql}) END"
+    text = (
+        f"CASE WHEN {digits.sql} IS NULL THEN NULL {cases} ELSE IF({digits.sql} > 0, {value.sql}, 0 * {value.sql}) END"
+    )
     return SqlValue(text, value.type)
 
 

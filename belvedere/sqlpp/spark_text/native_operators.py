@@ -160,14 +160,20 @@ def like(node: Expr, env: Environment) -> Value:
     missing = any_of(left.missing, right.missing)
     if not pa.types.is_string(left.type) or not pa.types.is_string(right.type):
         return SqlValue("CAST(NULL AS BOOLEAN)", pa.bool_(), missing)
-    pattern = quoted(_plain_pattern(node.expression.name)) if isinstance(node.expression, exp.Literal) else _pattern(right.sql)
+    pattern = (
+        quoted(_plain_pattern(node.expression.name))
+        if isinstance(node.expression, exp.Literal)
+        else _pattern(right.sql)
+    )
     negation = "NOT " if node.args.get("negate") else ""
     return SqlValue(f"({left.sql} {negation}LIKE {pattern})", pa.bool_(), missing)
 
 
 def _plain_pattern(pattern: str) -> str:
     """Return the pattern in Spark's form, in which a backslash may only precede %, _ or another backslash."""
-    return re.sub(r"\\(.)|\\$", lambda m: m[0] if m[1] in ("%", "_", "\\") else m[1] or "\\\\", pattern, flags=re.DOTALL)
+    return re.sub(
+        r"\\(.)|\\$", lambda m: m[0] if m[1] in ("%", "_", "\\") else m[1] or "\\\\", pattern, flags=re.DOTALL
+    )
 
 
 def _pattern(text: str) -> str:

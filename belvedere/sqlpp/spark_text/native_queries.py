@@ -13,7 +13,17 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.sqlpp.query_tree import Expr, FromTerm, Let, OrderKey, Query, QueryBlock, QueryExpression, Select, SourceKind
+from belvedere.sqlpp.query_tree import (
+    Expr,
+    FromTerm,
+    Let,
+    OrderKey,
+    Query,
+    QueryBlock,
+    QueryExpression,
+    Select,
+    SourceKind,
+)
 from belvedere.sqlpp.spark_text.native_values import Environment, boolean, scalar, value_of
 from belvedere.sqlpp.spark_text.sql_values import (
     MISSING_VALUE,
@@ -132,7 +142,9 @@ def _ordered(query: Query, results: Sequence[BlockResults], env: Environment) ->
     found = _union(results, [rows(b) for b in results])
     read = reader(found)
     a, b = variable(), variable()
-    tests = [t for n, key in enumerate(query.order) for t in _tests(key, *(merge(field(read(x), f"k{n}")) for x in (a, b)))]
+    tests = [
+        t for n, key in enumerate(query.order) for t in _tests(key, *(merge(field(read(x), f"k{n}")) for x in (a, b)))
+    ]
     cases = " ".join(f"WHEN {one} < {other} THEN -1 WHEN {one} > {other} THEN 1" for one, other in tests)
     array = f"array_sort({found.sql}, ({a}, {b}) -> CASE {cases} ELSE 0 END)"
     return mapped(array, lambda x: field(read(x), "v"))
@@ -283,7 +295,11 @@ def _grouped(tuples: Tuples, block: QueryBlock, env: Environment) -> Tuples:
 
     def key(x: str) -> tuple[str, Callable[[str], Value]]:
         own: Environment = {**env, **tuples.scope(x)}
-        return packed(Object({k.name.text: value_of(k.value, own) for k in keys})) if keys else ("TRUE", lambda t: Object({}))
+        return (
+            packed(Object({k.name.text: value_of(k.value, own) for k in keys}))
+            if keys
+            else ("TRUE", lambda t: Object({}))
+        )
 
     read = key("x")[1]
     distinct = f"array_distinct({each(tuples.sql, lambda x: key(x)[0])})" if keys else "array(TRUE)"

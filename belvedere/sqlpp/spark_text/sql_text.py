@@ -20,7 +20,9 @@ from belvedere.sqlpp.query_tree import Expr
 
 class _Plain(Spark):
     class Parser(SparkParser):
-        FUNCTIONS: ClassVar[dict[str, Any]] = {}  # a call stays what it is: another dialect's sense of it is not asked for
+        FUNCTIONS: ClassVar[
+            dict[str, Any]
+        ] = {}  # a call stays what it is: another dialect's sense of it is not asked for
 
 
 @lru_cache(maxsize=4096)

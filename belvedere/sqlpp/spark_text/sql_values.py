@@ -320,7 +320,8 @@ def _chosen(conditions: Sequence[str], values: Sequence[Value]) -> Value:
     first = values[0]
     if isinstance(first, Object):
         return Object(
-            {n: _chosen(conditions, [v.fields[n] for v in values if isinstance(v, Object)]) for n in first.fields}, missing
+            {n: _chosen(conditions, [v.fields[n] for v in values if isinstance(v, Object)]) for n in first.fields},
+            missing,
         )
     return SqlValue(_case(conditions, [merge(v).sql for v in values]), first.type, missing)
 
@@ -328,4 +329,8 @@ def _chosen(conditions: Sequence[str], values: Sequence[Value]) -> Value:
 def _case(conditions: Sequence[str], texts: Sequence[str]) -> str:
     if len(set(texts)) == 1:
         return texts[0]
-    return "CASE " + " ".join(f"WHEN {c} THEN {t}" for c, t in zip(conditions, texts, strict=False)) + f" ELSE {texts[-1]} END"
+    return (
+        "CASE "
+        + " ".join(f"WHEN {c} THEN {t}" for c, t in zip(conditions, texts, strict=False))
+        + f" ELSE {texts[-1]} END"
+    )

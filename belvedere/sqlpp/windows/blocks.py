@@ -22,7 +22,9 @@ def ends_of(typed: TypedWindow, nullable: bool = False) -> Ends | str:
     window, found = typed.window, typed.end
     if window.label is not None:
         closing = frame_closing(typed, nullable)
-        return Ends(closing) if closing else "its windows may reach from any row before their labels to any row after them"
+        return (
+            Ends(closing) if closing else "its windows may reach from any row before their labels to any row after them"
+        )
     if window.start.unbounded or (window.end is not None and window.end.unbounded):
         return "windows reach to its edge"
     if window.end is None:

@@ -26,8 +26,22 @@ ITEM = "$item"
 MAX_CONJUNCTIONS = 16
 FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-ARITHMETIC: Mapping[type[Any], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "DIV", exp.Mod: "%"}
-OPERATORS: Mapping[type[Any], str] = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+ARITHMETIC: Mapping[type[Any], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.IntDiv: "DIV",
+    exp.Mod: "%",
+}
+OPERATORS: Mapping[type[Any], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
 
 
 @dataclass(frozen=True)
@@ -85,7 +99,9 @@ class TypedWindow:
         if boundary is None or boundary.unbounded:
             return None
         try:
-            found = _Normal(self, side).alternatives(exp.true() if boundary.when is None else boundary.when, positive=True)
+            found = _Normal(self, side).alternatives(
+                exp.true() if boundary.when is None else boundary.when, positive=True
+            )
         except _NotNormal:
             return None
         return None if any(map(self._searches_many, found)) else tuple(found)
@@ -142,7 +158,9 @@ class _Normal:
         if type(node) in OPERATORS:
             operator = OPERATORS[type(node)]
             return [
-                Conjunction(compares=(self.compare(node.this, operator if positive else NEGATED[operator], node.expression),))
+                Conjunction(
+                    compares=(self.compare(node.this, operator if positive else NEGATED[operator], node.expression),)
+                )
             ]
         raise _NotNormal
 
@@ -210,7 +228,10 @@ class _Normal:
             return True
         type_ = Typing().of(part.expr, VariableScope({ITEM: self.typed.type, **self.typed.constants}))
         return type_ is not None and (
-            pa.types.is_integer(type_) or pa.types.is_date(type_) or pa.types.is_timestamp(type_) or pa.types.is_duration(type_)
+            pa.types.is_integer(type_)
+            or pa.types.is_date(type_)
+            or pa.types.is_timestamp(type_)
+            or pa.types.is_duration(type_)
         )
 
 

@@ -99,7 +99,11 @@ def _moves(parts: tuple[Summand, ...], typed: TypedWindow, way: int, key: int) -
 
 def _keyed(expr: Expr) -> Expr:
     """Return the expression without the literals that it adds or subtracts."""
-    while isinstance(expr, (exp.Add, exp.Sub)) and isinstance(expr.expression, exp.Literal) and not expr.expression.is_string:
+    while (
+        isinstance(expr, (exp.Add, exp.Sub))
+        and isinstance(expr.expression, exp.Literal)
+        and not expr.expression.is_string
+    ):
         expr = expr.this
     return expr
 

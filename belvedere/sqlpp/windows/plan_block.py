@@ -21,7 +21,16 @@ from belvedere.sqlpp.bindings import sort_orders
 from belvedere.sqlpp.query_names import free_in
 from belvedere.sqlpp.query_tree import Boundary, Expr, QueryBlock, changed_lets, reference
 from belvedere.sqlpp.spark_text.native import translate
-from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, Value, any_of, merge, name, unsortable
+from belvedere.sqlpp.spark_text.sql_values import (
+    Object,
+    SqlValue,
+    Untranslatable,
+    Value,
+    any_of,
+    merge,
+    name,
+    unsortable,
+)
 from belvedere.sqlpp.substitute import substituted
 from belvedere.sqlpp.windows.boundary_classes import ITEM, Compare, Search, Summand, TypedWindow
 from belvedere.sqlpp.windows.plan_results import ResultPlanner
@@ -39,7 +48,9 @@ class BlockPlanner(ResultPlanner):
         order = substituted(self.window.order[0].expr, fields if len(fields) > 1 else dict.fromkeys(fields, item))
         return TypedWindow(self.window, self.item.type, order, {n: v.type for n, v in self.outside.items()})
 
-    def boundaries(self, typed: TypedWindow) -> tuple[specs.BoundarySpec | None, specs.BoundarySpec, specs.BoundarySpec | None]:
+    def boundaries(
+        self, typed: TypedWindow
+    ) -> tuple[specs.BoundarySpec | None, specs.BoundarySpec, specs.BoundarySpec | None]:
         """LABEL, START and END."""
         window = self.window
         label = self.single(window.label.when) if window.label is not None else None
@@ -159,7 +170,8 @@ class BlockPlanner(ResultPlanner):
         if always and role in ("item", "position"):
             return None
         found = next(
-            (n for n, o in self.candidates.items() if isinstance(o, specs.Flag) and (o.side, o.role) == (side, role)), None
+            (n for n, o in self.candidates.items() if isinstance(o, specs.Flag) and (o.side, o.role) == (side, role)),
+            None,
         )
         return name(found) if found else self.output(specs.Flag(self.names.fresh("f"), side, role), pa.bool_()).sql
 

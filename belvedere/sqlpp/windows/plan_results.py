@@ -60,7 +60,11 @@ class ResultPlanner(TermPlanner):
         if not isinstance(node, exp.Dot) or not isinstance(node.this, exp.Bracket):
             return None
         bracket = node.this
-        return node.expression.name if self.is_window(bracket.this) and isinstance(bracket.expressions[0], exp.Star) else None
+        return (
+            node.expression.name
+            if self.is_window(bracket.this) and isinstance(bracket.expressions[0], exp.Star)
+            else None
+        )
 
     def variable(self, value: Value) -> Expr:
         label = f"${len(self.after)}"
@@ -184,11 +188,15 @@ class ResultPlanner(TermPlanner):
             if kind != "COUNT":
                 raise Untranslatable(f"{kind} of objects or arrays")
             column = SqlValue(f"IF({merge(value).sql} IS NULL, NULL, 1L)", pa.int64())
-        type_ = {"COUNT": pa.int64(), "DISTINCT": pa.int64(), "MIN": value.type, "MAX": value.type}.get(kind, pa.float64())
+        type_ = {"COUNT": pa.int64(), "DISTINCT": pa.int64(), "MIN": value.type, "MAX": value.type}.get(
+            kind, pa.float64()
+        )
         if kind == "SUM":
             type_ = pa.decimal128(38, value.type.scale) if decimal else column.type
         included = self.text(where) if where is not None else None
-        output = specs.WindowAggregate(self.names.fresh("o"), kind, self.text(column), included, strict, extra, fraction)
+        output = specs.WindowAggregate(
+            self.names.fresh("o"), kind, self.text(column), included, strict, extra, fraction
+        )
         return self.output(output, type_)
 
 

@@ -111,7 +111,9 @@ class TermPlanner(PlanColumns):
             return self.folded(node.expressions, CHOICES[name])
         if name == "ABS":
             (value, type_) = self.term(node.expressions[0])
-            return specs.OperationTerm("greatest", (value, specs.OperationTerm("-", (specs.ConstantTerm(0), value)))), type_
+            return specs.OperationTerm(
+                "greatest", (value, specs.OperationTerm("-", (specs.ConstantTerm(0), value)))
+            ), type_
         raise Untranslatable(f"{name or type(node).__name__} between tuples")
 
     def contained(self, value: Expr, array: Expr) -> specs.Term:
@@ -143,7 +145,9 @@ class TermPlanner(PlanColumns):
                 return specs.OperationTerm("if", (specs.OperationTerm("known", (one,)), one, other))
             return specs.OperationTerm(operator, (one, other))
 
-        return (reduce(joined, values) if operator != "known" else reduce(lambda b, a: joined(a, b), reversed(values))), type_
+        return (
+            reduce(joined, values) if operator != "known" else reduce(lambda b, a: joined(a, b), reversed(values))
+        ), type_
 
     def case(self, node: Expr) -> TypedTerm:
         tests: list[specs.Term] = []
@@ -178,7 +182,9 @@ class TermPlanner(PlanColumns):
         if term_kind(type_) != term_kind(second):
             raise Untranslatable("a comparison of different types")
         common = unify([type_, second]) or type_
-        return specs.OperationTerm(operator, (aligned((one, type_), common), aligned((other, second), common))), pa.bool_()
+        return specs.OperationTerm(
+            operator, (aligned((one, type_), common), aligned((other, second), common))
+        ), pa.bool_()
 
     def constant(self, node: Expr) -> TypedTerm:
         value = merge(translate(node, self.outside))
@@ -295,7 +301,9 @@ def as_term(value: SqlValue) -> SqlValue:
     if value.type.precision > DECIMAL_DIGITS:
         raise Untranslatable(f"decimals of more than {DECIMAL_DIGITS} digits between tuples")
     scale = value.type.scale
-    return SqlValue(f"CAST({value.sql} * CAST({10**scale} AS DECIMAL({scale + 1}, 0)) AS BIGINT)", pa.int64(), value.missing)
+    return SqlValue(
+        f"CAST({value.sql} * CAST({10**scale} AS DECIMAL({scale + 1}, 0)) AS BIGINT)", pa.int64(), value.missing
+    )
 
 
 def aligned(given: TypedTerm, common: pa.DataType) -> specs.Term:
@@ -304,7 +312,9 @@ def aligned(given: TypedTerm, common: pa.DataType) -> specs.Term:
     scale = type_.scale if pa.types.is_decimal(type_) else 0
     if pa.types.is_decimal(common):
         more = common.scale - scale
-        return term if not more or not is_number(type_) else specs.OperationTerm("*", (term, specs.ConstantTerm(10**more)))
+        return (
+            term if not more or not is_number(type_) else specs.OperationTerm("*", (term, specs.ConstantTerm(10**more)))
+        )
     if pa.types.is_floating(common) and scale:
         return specs.OperationTerm("/", (term, specs.ConstantTerm(10**scale)))
     return term

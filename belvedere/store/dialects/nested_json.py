@@ -57,7 +57,9 @@ def from_json(texts: pa.Array, type_: pa.DataType) -> pa.Array:
 def _ways(type_: pa.DataType) -> tuple[Convert, Convert]:
     """From a value of the type, or None, to what JSON has, and back."""
     write, read = _plain_ways(type_)
-    return (lambda value: None if value is None else write(value)), (lambda value: None if value is None else read(value))
+    return (lambda value: None if value is None else write(value)), (
+        lambda value: None if value is None else read(value)
+    )
 
 
 def _plain_ways(type_: pa.DataType) -> tuple[Convert, Convert]:

@@ -144,7 +144,10 @@ class PooledReader(StatementReader):
         """Keep tables from being replaced in the transaction that is open, before it sees a state of the database."""
 
     def rows_together(
-        self, tables: Sequence[StoredTable], sets: Sequence[SharedSet] = (), streams: Sequence[tuple[StoredTable, Take]] = ()
+        self,
+        tables: Sequence[StoredTable],
+        sets: Sequence[SharedSet] = (),
+        streams: Sequence[tuple[StoredTable, Take]] = (),
     ) -> tuple[EpochRow | None, list[pa.Table]]:
         layouts = [Layout(self._dialect, table) for table in tables]
         streamed = [Layout(self._dialect, table) for table, _ in streams]
@@ -162,5 +165,7 @@ class PooledReader(StatementReader):
             return last, found
 
         last, flat = self.with_connection(read)
-        rows = [pa.Table.from_batches([la.restore(b) for b in f], la.arrow) for la, f in zip(layouts, flat, strict=True)]
+        rows = [
+            pa.Table.from_batches([la.restore(b) for b in f], la.arrow) for la, f in zip(layouts, flat, strict=True)
+        ]
         return (epoch_from_values(last[0]) if last else None), rows

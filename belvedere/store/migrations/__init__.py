@@ -39,11 +39,15 @@ def refuse_other_format(found: str | None, written_by: str | None) -> None:
 def _other_format(found: str, written_by: str | None) -> BelvedereError:
     ours = f"this one ({version('belvedere')}) reads format {FORMAT}"
     if pending(found):
-        hint = "`belvedere run` upgrades it; earlier versions cannot read it afterwards, so take a backup with them first"
+        hint = (
+            "`belvedere run` upgrades it; earlier versions cannot read it afterwards, so take a backup with them first"
+        )
         return fail("B7027", f"the store was made by an earlier Belvedere: it has format {found}, {ours}", hint=hint)
     if found.isdecimal() and int(found) < int(FORMAT):
         hint = "choose a new --store: all sources are re-read"
-        return fail("B7016", f"the store has format {found} of a development version, which cannot be upgraded", hint=hint)
+        return fail(
+            "B7016", f"the store has format {found} of a development version, which cannot be upgraded", hint=hint
+        )
     by = f" ({written_by})" if written_by else ""
     hint = f"install Belvedere {written_by or 'of that version'} or later, or restore a backup from before the upgrade into a new store"
     return fail("B7016", f"the store was made by a newer Belvedere{by}: it has format {found}, {ours}", hint=hint)

@@ -27,7 +27,9 @@ def has_aggregation(function: Aggregation, type_: pa.DataType) -> bool:
         case Aggregation.DISTINCT:
             return is_grouped(type_)
         case Aggregation.SUM | Aggregation.AVG:
-            return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_) or _is_length(type_))
+            return bool(
+                types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_) or _is_length(type_)
+            )
         case Aggregation.MIN | Aggregation.MAX:
             return is_grouped(type_) and not is_binary(type_)
 

@@ -105,7 +105,9 @@ def plan_at_read(catalog: Catalog, id_: str) -> Node:
             raise
         reason, hint = error.diagnostics[0].message, error.diagnostics[0].hint
     message = f"`{view.name}` cannot be computed at read time: {reason}"
-    raise fail("B8024", message, span=view.span, hint=hint or "remove the hint: the view is then maintained", reason=reason)
+    raise fail(
+        "B8024", message, span=view.span, hint=hint or "remove the hint: the view is then maintained", reason=reason
+    )
 
 
 def computed_table(catalog: Catalog, id_: str, plan: Node, dialect: Dialect) -> StoredTable:

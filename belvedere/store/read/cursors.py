@@ -15,6 +15,7 @@ from belvedere.store.read.query import Sort, StoreQuery
 def order_mark(query: StoreQuery, sorts: Sequence[Sort]) -> str:
     """A text that differs where rows, columns, types or directions differ."""
     columns = [
-        (s.column, str(c.type) if (c := query.schema.find(s.column)) else "", s.descending, s.nulls_first) for s in sorts
+        (s.column, str(c.type) if (c := query.schema.find(s.column)) else "", s.descending, s.nulls_first)
+        for s in sorts
     ]
     return hashlib.sha256(repr((query.relation, columns)).encode()).hexdigest()[:12]

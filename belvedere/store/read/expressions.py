@@ -25,7 +25,14 @@ from belvedere.store.read.typed_sql import NameBindings, TypedSql, alike, refuse
 
 types = pa.types
 
-_COMPARISONS: dict[type[Expr], str] = {exp.EQ: "=", exp.NEQ: "<>", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
+_COMPARISONS: dict[type[Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+}
 _ARITHMETIC: dict[type[Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 
 
@@ -166,7 +173,9 @@ def _in(tree: Expr, scope: NameBindings) -> TypedSql:
     assert isinstance(tree, exp.In)
     if not tree.expressions:
         raise refused(tree)
-    return print_expression(_any_of([exp.EQ(this=tree.this.copy(), expression=e.copy()) for e in tree.expressions]), scope)
+    return print_expression(
+        _any_of([exp.EQ(this=tree.this.copy(), expression=e.copy()) for e in tree.expressions]), scope
+    )
 
 
 def _any_of(parts: list[exp.EQ]) -> Expr:
@@ -180,7 +189,11 @@ def _like(tree: Expr, scope: NameBindings) -> TypedSql:
     pattern, text = tree.expression, print_expression(tree.this, scope)
     given = scope.arguments.get(pattern.name) if isinstance(pattern, exp.Placeholder) else None
     written = isinstance(pattern, exp.Literal) and pattern.is_string
-    if text.type is None or not types.is_string(text.type) or not (written or (given is not None and given.type == text.type)):
+    if (
+        text.type is None
+        or not types.is_string(text.type)
+        or not (written or (given is not None and given.type == text.type))
+    ):
         raise refused(tree, "a pattern must be a literal or a parameter")
     role, operator = (Role.ILIKE, Operator.ILIKE) if isinstance(tree, exp.ILike) else (Role.LIKE, Operator.LIKE)
     if given is not None:
@@ -321,7 +334,12 @@ def _concat(tree: Expr, scope: NameBindings) -> TypedSql:
 
 def _trim(tree: Expr, scope: NameBindings) -> TypedSql:
     inner, side = print_expression(tree.this, scope), str(tree.args.get("position") or "BOTH").upper()
-    if tree.args.get("expression") is not None or inner.type is None or not types.is_string(inner.type) or side not in _TRIMS:
+    if (
+        tree.args.get("expression") is not None
+        or inner.type is None
+        or not types.is_string(inner.type)
+        or side not in _TRIMS
+    ):
         raise refused(tree, "only spaces around a string can be trimmed here")
     return TypedSql(f"{_TRIMS[side]}({inner.sql},' ')", pa.string())
 
@@ -365,7 +383,12 @@ def _sum(tree: Expr, scope: NameBindings) -> TypedSql:
     if inner.type is not None and types.is_decimal(inner.type) and average and inner.type.precision <= AVERAGED_DIGITS:
         mean = pa.decimal128(inner.type.precision + MEAN_DIGITS, inner.type.scale + MEAN_DIGITS)  # as in Spark
         return TypedSql(scope.dialect.mean(inner.sql, inner.type), mean)
-    if inner.type is not None and types.is_decimal(inner.type) and not average and inner.type.precision <= SUMMED_DIGITS:
+    if (
+        inner.type is not None
+        and types.is_decimal(inner.type)
+        and not average
+        and inner.type.precision <= SUMMED_DIGITS
+    ):
         total = pa.decimal128(inner.type.precision + 10, inner.type.scale)  # as in Spark
         return TypedSql(scope.dialect.total("sum", inner.sql, inner.type), total)
     if inner.type is None or not (types.is_integer(inner.type) or types.is_floating(inner.type)):

@@ -63,7 +63,9 @@ def groups_source(
 
 def _key(sources: Sources, sort: GroupSort, cells: Cells) -> str:
     cell = cells[sort.by]
-    return sources.dialect.order(sources.dialect.column(cell.sql, cell.type), Sort("", sort.descending, sort.nulls_first))
+    return sources.dialect.order(
+        sources.dialect.column(cell.sql, cell.type), Sort("", sort.descending, sort.nulls_first)
+    )
 
 
 def _order(query: StoreQuery) -> Iterator[GroupSort]:

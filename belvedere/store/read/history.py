@@ -31,7 +31,9 @@ def check_known(as_of: AsOf, name: str, memories: Memories, epoch: int, clock: i
         raise no_history(name)
     if asked is not None and asked > last:
         last_one = f"epoch {epoch}, at {instant(clock).isoformat()}"
-        raise fail("B7052", f"{as_of} is in the future: the last one is {last_one}", hint="read an earlier state, or wait")
+        raise fail(
+            "B7052", f"{as_of} is in the future: the last one is {last_one}", hint="read an earlier state, or wait"
+        )
     if asked is not None and asked < began:
         first = AsOf(epoch=began) if as_of.time is None else AsOf(time=began)
         hint = f"read {first} or later"

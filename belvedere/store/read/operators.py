@@ -119,7 +119,9 @@ class Plans(SelectPrinter):
 
         return self.bindings(column, aggregates)
 
-    def bindings(self, column: Callable[[exp.Column], tuple[str, pa.DataType]], aggregates: bool = False) -> NameBindings:
+    def bindings(
+        self, column: Callable[[exp.Column], tuple[str, pa.DataType]], aggregates: bool = False
+    ) -> NameBindings:
         """Return the bindings of names, with `column` for the SQL of columns."""
         return NameBindings(self.dialect, column, self.arguments, aggregates, self.bind, self.clock)
 
@@ -131,7 +133,9 @@ class Plans(SelectPrinter):
                 "B8020",
                 f"`{expr.sql('spark')}` is {type_text(typed.type)} in the store, and {type_text(expected)} in the query",
             )
-        if expected is not None and typed.type is None and isinstance(expr, exp.Null):  # else Postgres takes it for a text
+        if (
+            expected is not None and typed.type is None and isinstance(expr, exp.Null)
+        ):  # else Postgres takes it for a text
             return f"CAST(NULL AS {form(self.dialect, expected).sql.partition(' COLLATE ')[0]})"
         return typed.sql
 
@@ -140,7 +144,10 @@ class Plans(SelectPrinter):
             return f"SELECT {', '.join(f'NULL AS {identifier(c.name)}' for c in node.columns)} WHERE 1=0"
         scope = self.scope(Schema(()))
         rows = (
-            (f"{self.printed(e, scope, c.type)} AS {identifier(c.name)}" for e, c in zip(row, node.columns, strict=True))
+            (
+                f"{self.printed(e, scope, c.type)} AS {identifier(c.name)}"
+                for e, c in zip(row, node.columns, strict=True)
+            )
             for row in node.rows
         )
         return " UNION ALL ".join(f"SELECT {', '.join(row)}" for row in rows)
@@ -165,7 +172,9 @@ class Plans(SelectPrinter):
             Pair(
                 said(a.name, node.left.schema),
                 said(b.name, node.right.schema),
-                isinstance(p, exp.NullSafeEQ) and node.left.schema[a.name].nullable and node.right.schema[b.name].nullable,
+                isinstance(p, exp.NullSafeEQ)
+                and node.left.schema[a.name].nullable
+                and node.right.schema[b.name].nullable,
                 form(self.dialect, type_).sql,
             )
             for p, (a, b, type_) in zip(parts, found, strict=True)
@@ -178,7 +187,9 @@ class Plans(SelectPrinter):
     def is_plain(type_: pa.DataType) -> bool:
         """Whether values of a type are equal where their stored forms are."""
         types = pa.types
-        return bool(types.is_integer(type_) or types.is_string(type_) or types.is_timestamp(type_) or types.is_boolean(type_))
+        return bool(
+            types.is_integer(type_) or types.is_string(type_) or types.is_timestamp(type_) or types.is_boolean(type_)
+        )
 
     def aggregate(self, node: Aggregate) -> str:
         if node.grouping_sets is not None:

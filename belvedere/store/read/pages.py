@@ -74,7 +74,9 @@ def _object(sources: Sources, query: StoreQuery, names: PageNames, outer: Source
     if names.total_count:
         parts |= dict.fromkeys(names.total_count, _count(sources, query, outer))
     parts |= {c.alias: literal(json.dumps(c.text)) for c in names.constants}
-    pieces = [p for i, alias in enumerate(names.parts) for p in (literal(("," if i else "{") + f'"{alias}":'), parts[alias])]
+    pieces = [
+        p for i, alias in enumerate(names.parts) for p in (literal(("," if i else "{") + f'"{alias}":'), parts[alias])
+    ]
     return concatenation([*pieces, "'}'"])
 
 
@@ -84,7 +86,11 @@ def _boolean(*conditions: str) -> str:
 
 
 def _others(
-    sources: Sources, query: StoreQuery, sorts: Sequence[Sort], place: Sequence[BoundValue] | None, outer: SourceRows | None
+    sources: Sources,
+    query: StoreQuery,
+    sorts: Sequence[Sort],
+    place: Sequence[BoundValue] | None,
+    outer: SourceRows | None,
 ) -> str:
     """Whether there are rows that are not behind a place; nothing without a place."""
     if place is None:

@@ -242,7 +242,12 @@ def link_of(relationship: Relationship) -> Link:
     """A relationship as a link. Its arguments stand for any values: a request puts its own in their place."""
     arguments = ((p.name, BoundValue(n, p.type, Role.ARGUMENT)) for n, p in enumerate(relationship.parameters))
     return Link(
-        relationship.pairs, relationship.residual, relationship.order, relationship.limit, tuple(arguments), relationship.most
+        relationship.pairs,
+        relationship.residual,
+        relationship.order,
+        relationship.limit,
+        tuple(arguments),
+        relationship.most,
     )
 
 
@@ -325,7 +330,9 @@ class BoundRowCondition:
 
 def bound_row_condition(rows: RowCondition) -> BoundRowCondition:
     """A role's condition as a read takes it. Its arguments stand for any values: a request puts its own in their place."""
-    arguments = tuple((p.name, BoundValue(n, p.type, Role.ARGUMENT, nullable=True)) for n, p in enumerate(rows.parameters))
+    arguments = tuple(
+        (p.name, BoundValue(n, p.type, Role.ARGUMENT, nullable=True)) for n, p in enumerate(rows.parameters)
+    )
     return BoundRowCondition(rows.condition, rows.schema, arguments)
 
 

@@ -60,14 +60,18 @@ def recursive_select(plans: Plans, node: Recursion) -> str:
 
 def _refused(what: str) -> BelvedereError:
     return fail(
-        "B8020", f"WITH RECURSIVE {what} cannot be computed at read time", hint="compute it in a view, and query the view"
+        "B8020",
+        f"WITH RECURSIVE {what} cannot be computed at read time",
+        hint="compute it in a view, and query the view",
     )
 
 
 def _cast(plans: Plans, values: Iterable[tuple[str, Column]]) -> str:
     """Items of both parts in one form: Postgres takes no column that is INTEGER in one and BIGINT in the other."""
     parts = ((sql, c, form(plans.dialect, c.type).sql.partition(" COLLATE ")) for sql, c in values)
-    return ",".join(f"CAST({sql} AS {kind}){word}{order} AS {identifier(c.name)}" for sql, c, (kind, word, order) in parts)
+    return ",".join(
+        f"CAST({sql} AS {kind}){word}{order} AS {identifier(c.name)}" for sql, c, (kind, word, order) in parts
+    )
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,9 @@ class _Steps:
                 return replace(below, columns=dict(zip(node.schema.names, below.columns.values(), strict=True)))
             case Project():
                 below = self.flat(node.input)
-                return replace(below, columns={i.name: (self.said(below.columns, i.expr, i.type), i.type) for i in node.items})
+                return replace(
+                    below, columns={i.name: (self.said(below.columns, i.expr, i.type), i.type) for i in node.items}
+                )
             case Filter():
                 below = self.flat(node.input)
                 return replace(below, conditions=(*below.conditions, self.said(below.columns, node.condition)))

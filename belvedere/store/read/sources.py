@@ -193,7 +193,9 @@ class Sources(Parameters):
                 values = ",".join(self.value(v) for v in condition.values)
                 return f"{self.compared(rows, condition.column, condition.path)} IN ({values})"
             case NullTest():
-                return f"{self.member(rows, condition.column, condition.path)} IS {'' if condition.null else 'NOT '}NULL"
+                return (
+                    f"{self.member(rows, condition.column, condition.path)} IS {'' if condition.null else 'NOT '}NULL"
+                )
             case Every():
                 return joined(" AND ", [self.condition(p, rows) for p in condition.parts], "1=1")
             case Some():

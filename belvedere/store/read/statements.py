@@ -44,7 +44,9 @@ PrintField = Callable[[ColumnField | MemberField | AggregateField | Nested], str
 
 def print_read(read: Read, dialect: str) -> ParameterizedSql:
     """The one statement that answers a read, in the dialect of that name."""
-    printer = _Answers(DIALECTS[dialect], row_conditions=read.row_conditions, fenced=may_fail(expressions_in(read.fields)))
+    printer = _Answers(
+        DIALECTS[dialect], row_conditions=read.row_conditions, fenced=may_fail(expressions_in(read.fields))
+    )
     answer = printer.object(read.fields, None)
     columns = '"epoch","clock","committed_at"' + (',"content"' if read.historic else "")
     content = ",e.content" if read.historic else ""

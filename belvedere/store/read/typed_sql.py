@@ -59,9 +59,7 @@ class NameBindings:
 
 
 _HINT = "compute the value in a view and use its column here"
-_FOLDED = (
-    "compare it with ILIKE, or compute it in a view and use its column here: databases fold letters outside A to Z differently"
-)
+_FOLDED = "compare it with ILIKE, or compute it in a view and use its column here: databases fold letters outside A to Z differently"
 _HINTS: dict[type[Expr], str] = {exp.Lower: _FOLDED, exp.Upper: _FOLDED}
 
 

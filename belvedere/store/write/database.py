@@ -190,10 +190,14 @@ class DatabaseStore:
 
     def _check_lease(self) -> None:
         """Check inside the transaction that no other runner has taken the lease."""
-        found = self._session.execute(f"SELECT owner, expires_at, process FROM {LEASE}{self._session.dialect.for_update}")
+        found = self._session.execute(
+            f"SELECT owner, expires_at, process FROM {LEASE}{self._session.dialect.for_update}"
+        )
         if not self._lease:
             if found and found[0][1] > self._session.now() and not self._session.gone(found[0][2]):
-                raise fail("B7006", f'the store is in use by runner "{found[0][0]}"', hint="stop the other runner first")
+                raise fail(
+                    "B7006", f'the store is in use by runner "{found[0][0]}"', hint="stop the other runner first"
+                )
             return
         self._refuse_loser(found)
         if self._session.alone() is self._session:  # no thread renews it during an epoch

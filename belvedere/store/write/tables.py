@@ -59,7 +59,9 @@ class Tables:
             name = layout.table.name
             other = names.setdefault(stored_name(name).casefold(), name)
             if other != name:
-                raise fail("B7017", f'the stored tables "{other}" and "{name}" differ only in case', hint="rename one of them")
+                raise fail(
+                    "B7017", f'the stored tables "{other}" and "{name}" differ only in case', hint="rename one of them"
+                )
             seen: dict[str, str] = {}
             for field, column in zip(layout.stored, layout.columns, strict=True):
                 if (other := seen.setdefault(column.casefold(), field.name)) != field.name:
@@ -83,7 +85,9 @@ class Tables:
 
     def note(self, table: StoredTable) -> None:
         """Note what lies under the table's name."""
-        place = f"coalesce((SELECT place FROM {TABLE} WHERE name = ?), (SELECT coalesce(max(place), 0) + 1 FROM {TABLE}))"
+        place = (
+            f"coalesce((SELECT place FROM {TABLE} WHERE name = ?), (SELECT coalesce(max(place), 0) + 1 FROM {TABLE}))"
+        )
         name = stored_name(table.name)
         self._session.execute(
             f"INSERT INTO {TABLE} VALUES (?, ?, {place}) ON CONFLICT (name) DO UPDATE SET definition = excluded.definition",
@@ -103,5 +107,7 @@ class Tables:
         """Rows and bytes of each that holds rows."""
         names = {name: stored_name(name) for name, layout in self.layouts.items() if not layout.table.query}
         sizes = self._session.bytes_of(tuple(names.values()))
-        counted = {n: self._session.execute(f"SELECT count(*) FROM {quoted(stored)}")[0][0] for n, stored in names.items()}
+        counted = {
+            n: self._session.execute(f"SELECT count(*) FROM {quoted(stored)}")[0][0] for n, stored in names.items()
+        }
         return {name: (int(counted[name]), sizes[stored]) for name, stored in names.items()}

@@ -43,7 +43,9 @@ class _OpenBatches:
         yield from self._batches
         if self._stopped and not self._done:
             raise fail(
-                "B7015", "these rows can no longer be read", hint="read all rows before the next call of the transaction"
+                "B7015",
+                "these rows can no longer be read",
+                hint="read all rows before the next call of the transaction",
             )
         self._done = True
 
@@ -156,7 +158,9 @@ class EpochTransaction:
         self._stages.add(stage)
         try:
             copied = put(copying(self._session.url, table, stage, weighted))
-        except Exception as error:  # a task is lost, cannot reach it, or cannot store a row, which this process then reports
+        except (
+            Exception
+        ) as error:  # a task is lost, cannot reach it, or cannot store a row, which this process then reports
             self._session.is_reached = not is_unreachable(error)
             self._unstage({stage})
             return None

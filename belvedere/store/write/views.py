@@ -14,7 +14,16 @@ from itertools import chain
 from belvedere.schema import Schema
 from belvedere.store.dialects.session import Session
 from belvedere.store.identifiers import stored_name
-from belvedere.store.public_views import EPOCH_VIEW, ShownView, ViewGrant, ViewSchema, dropping, granting, making, making_epoch
+from belvedere.store.public_views import (
+    EPOCH_VIEW,
+    ShownView,
+    ViewGrant,
+    ViewSchema,
+    dropping,
+    granting,
+    making,
+    making_epoch,
+)
 from belvedere.store.stored_table import StoredTable
 from belvedere.store.system import DOCUMENT, SET_DOCUMENT, SHOWN
 
@@ -35,7 +44,9 @@ class Views:
         place = self._session.place_of_views() if made else None
         if place is not None:
             requested = {t.name for t in tables}
-            self._drop(made, [n for n, (table, _) in made.items() if table in requested or place.name(n) in requested], place)
+            self._drop(
+                made, [n for n, (table, _) in made.items() if table in requested or place.name(n) in requested], place
+            )
 
     def show(self, views: Sequence[ShownView]) -> None:
         """Let these views be there, and no others; where this user may make any."""
@@ -53,7 +64,11 @@ class Views:
         fresh = {name: statements for name, (_, statements) in requested.items() if name not in left}
         epoch = ShownView(EPOCH_VIEW, StoredTable(EPOCH_VIEW, Schema(())))
         granted = (self._granting(shown.get(name, epoch), place) for name in fresh)
-        for statement in (*(place.first if fresh else ()), *chain.from_iterable(fresh.values()), *chain.from_iterable(granted)):
+        for statement in (
+            *(place.first if fresh else ()),
+            *chain.from_iterable(fresh.values()),
+            *chain.from_iterable(granted),
+        ):
             self._session.execute(statement)
         self._granted.clear()
         if requested != made:

@@ -87,7 +87,11 @@ def _names(script: Script) -> frozenset[int]:
 
 
 def _ranges(script: Script, kind: type[exp.Expr]) -> tuple[tuple[int, int], ...]:
-    found = {(v.meta["start"], v.meta["end"]) for v in _values(script.statements) if isinstance(v, kind) and "start" in v.meta}
+    found = {
+        (v.meta["start"], v.meta["end"])
+        for v in _values(script.statements)
+        if isinstance(v, kind) and "start" in v.meta
+    }
     return tuple(sorted(found))
 
 
@@ -165,7 +169,9 @@ def _items(context: _Context, begin: int, end: int, closing: TokenType | None = 
     first = begin
     while index < end:
         token = tokens[index]
-        if index > first and token.start == tokens[index - 1].start:  # `5L` is read as a cast: three tokens at one place
+        if (
+            index > first and token.start == tokens[index - 1].start
+        ):  # `5L` is read as a cast: three tokens at one place
             index += 1
             continue
         if index > first or closing is not None:

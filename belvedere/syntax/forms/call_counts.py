@@ -57,7 +57,11 @@ def _wrong_unit(unit: Token) -> Problem | None:
         return None
     shown = f"'{unit.text}'" if unit.token_type == TokenType.STRING else f"`{unit.text}`"
     return Problem(
-        "B3048", f"{shown} is not a unit", unit.start, unit.end + 1, "write one of the words YEAR, MONTH, DAY, HOUR, ..."
+        "B3048",
+        f"{shown} is not a unit",
+        unit.start,
+        unit.end + 1,
+        "write one of the words YEAR, MONTH, DAY, HOUR, ...",
     )
 
 

@@ -56,7 +56,9 @@ def _filter(node: exp.Expr) -> Problem | None:
     call = unwrap_aggregate(node)
     if is_aggregate(call) or isinstance(node.this, exp.WithinGroup):
         return _filter_condition(node)
-    return _problem(node, f"FILTER is only for aggregates, not for `{shown_name(call)}`", "write CASE WHEN ... THEN ... END")
+    return _problem(
+        node, f"FILTER is only for aggregates, not for `{shown_name(call)}`", "write CASE WHEN ... THEN ... END"
+    )
 
 
 def _filter_condition(node: Any) -> Problem | None:

@@ -93,7 +93,11 @@ def _after_words(tokens: list[Token]) -> Iterator[int]:
         elif (
             token.token_type == TokenType.JOIN
             or (token.token_type == TokenType.FROM and selected[-1] and not _compares(before))
-            or (token.token_type == TokenType.DISTINCT and before is not None and before.token_type == TokenType.COLON_EQ)
+            or (
+                token.token_type == TokenType.DISTINCT
+                and before is not None
+                and before.token_type == TokenType.COLON_EQ
+            )
         ):
             yield i + 1
         if token.token_type == TokenType.COLON_EQ:

@@ -65,7 +65,9 @@ def windowed(node: exp.Window) -> exp.Expr:
     clauses = {k: v for k, v in node.args.items() if k != "this"}
 
     def over(part: exp.Expr) -> exp.Expr:
-        is_call = isinstance(part, exp.Filter) or (isinstance(part, AGGREGATES) and not isinstance(part.parent, exp.Filter))
+        is_call = isinstance(part, exp.Filter) or (
+            isinstance(part, AGGREGATES) and not isinstance(part.parent, exp.Filter)
+        )
         return exp.Window(**{**exp.Window(**clauses).copy().args, "this": part.copy()}) if is_call else part
 
     found = found.transform(over)
@@ -96,7 +98,11 @@ def _ordered(node: Any, where: exp.Expr | None) -> exp.Expr:
     fields, _ = _keys(node, order.expressions)
     least = isinstance(node, FIRST) != descending
     by = exp.Struct(expressions=fields)
-    found = exp.ArgMin(this=order.this.copy(), expression=by) if least else exp.ArgMax(this=order.this.copy(), expression=by)
+    found = (
+        exp.ArgMin(this=order.this.copy(), expression=by)
+        if least
+        else exp.ArgMax(this=order.this.copy(), expression=by)
+    )
     return _with_filter(found, where)
 
 
@@ -121,7 +127,9 @@ def _list(node: Any, value: exp.Expr, orders: list[exp.Expr], where: exp.Expr | 
     shown = exp.cast(value.copy(), "STRING") if isinstance(node, exp.GroupConcat) else value.copy()
     fields, descending = _keys(node, orders)
     if any(bool(o.args.get("desc")) != descending for o in orders):
-        raise _problem(node, "an aggregate ordered in two directions is not supported", "write the keys in one direction")
+        raise _problem(
+            node, "an aggregate ordered in two directions is not supported", "write the keys in one direction"
+        )
     row = exp.Struct(expressions=[*fields, exp.PropertyEQ(this=exp.to_identifier("v"), expression=shown)])
     collect = "collect_set" if distinct else "collect_list"
     text = f"transform(sort_array({collect}(CASE WHEN x_ IS NOT NULL THEN r_ END), u_), e -> e.v)"
@@ -139,7 +147,9 @@ def _within(node: exp.WithinGroup, where: exp.Expr | None) -> exp.Expr:
     if len(keys) != 1 or not isinstance(call, (exp.Mode, exp.PercentileDisc, exp.PercentileCont)):
         name = call.sql(SparkSql).partition("(")[0].lower()
         raise _problem(
-            node, f"`{name}` WITHIN GROUP is not supported", "supported are percentile_cont, percentile_disc, mode and listagg"
+            node,
+            f"`{name}` WITHIN GROUP is not supported",
+            "supported are percentile_cont, percentile_disc, mode and listagg",
         )
     key, down = keys[0].this, bool(keys[0].args.get("desc"))
     if isinstance(call, exp.Mode):
@@ -150,7 +160,11 @@ def _within(node: exp.WithinGroup, where: exp.Expr | None) -> exp.Expr:
         return _with_filter(exp.Mode(this=key.copy(), deterministic=exp.true()), where)
     place = call.this
     if isinstance(call, exp.PercentileCont):
-        place = exp.Sub(this=exp.Literal.number(1), expression=exp.paren(place.copy(), copy=False)) if down else place.copy()
+        place = (
+            exp.Sub(this=exp.Literal.number(1), expression=exp.paren(place.copy(), copy=False))
+            if down
+            else place.copy()
+        )
         return _with_filter(exp.Quantile(this=key.copy(), quantile=place), where)
     if not isinstance(place, exp.Literal) or place.is_string or not 0 <= float(place.name) <= 1:
         raise _problem(node, "percentile_disc takes a number from 0 to 1", "write percentile_disc(0.5)")

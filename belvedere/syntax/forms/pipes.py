@@ -15,9 +15,7 @@ from belvedere.syntax.positioned_parser import PositionedParser
 from belvedere.syntax.problems import shown
 from belvedere.syntax.query_tree import PLACE
 
-STEPS = (
-    "WHERE, SELECT, EXTEND, SET, DROP, AS, AGGREGATE, JOIN, UNION, INTERSECT, EXCEPT, ORDER BY, LIMIT, OFFSET, PIVOT, UNPIVOT"
-)
+STEPS = "WHERE, SELECT, EXTEND, SET, DROP, AS, AGGREGATE, JOIN, UNION, INTERSECT, EXCEPT, ORDER BY, LIMIT, OFFSET, PIVOT, UNPIVOT"
 
 
 class PipeParser(PositionedParser):
@@ -67,7 +65,9 @@ class PipeParser(PositionedParser):
         first = self._curr
         found: Any = self._parse_select_query(parse_set_operation=False)
         if not isinstance(found, exp.Select) or found.args.get("from_"):
-            self.refuse("B1001", "a SELECT after `|>` has no FROM", first, hint="remove FROM: it reads the query before `|>`")
+            self.refuse(
+                "B1001", "a SELECT after `|>` has no FROM", first, hint="remove FROM: it reads the query before `|>`"
+            )
         for name, value in _open(query).args.items():
             if name in ("from_", "joins", "laterals", "with_"):
                 found.set(name, value)
@@ -133,7 +133,9 @@ class PipeParser(PositionedParser):
             star.meta.update(number.meta, **{PLACE: int(number.this) if number is key else -1})
             return star
         if isinstance(key, (exp.Literal, exp.GroupingSets, exp.Rollup, exp.Cube)):
-            self.refuse("B3040", f"{shown(first)} after AGGREGATE ... GROUP BY is not supported", first, hint="name the column")
+            self.refuse(
+                "B3040", f"{shown(first)} after AGGREGATE ... GROUP BY is not supported", first, hint="name the column"
+            )
         return key
 
     def _ordered(self, query: exp.Query) -> exp.Query:
@@ -172,7 +174,11 @@ _WORDS = {
 def _open(query: exp.Query) -> exp.Select:
     """A SELECT of all columns of the query, to which any clause may be added."""
     said = {name for name, value in query.args.items() if value}
-    if isinstance(query, exp.Select) and said <= {"expressions", "from_", "joins", "laterals", "with_"} and _is_all(query):
+    if (
+        isinstance(query, exp.Select)
+        and said <= {"expressions", "from_", "joins", "laterals", "with_"}
+        and _is_all(query)
+    ):
         return query
     return _reading(_as_item(query, alias=_alias(query)), query)
 

@@ -59,7 +59,9 @@ def first_of_keys(select: exp.Select) -> exp.Expr:
 def _item(select: exp.Select, key: exp.Expr) -> exp.Expr:
     """A key, or the select item whose number or name it is: as in ORDER BY, names of the output come first."""
     if isinstance(key, exp.Column) and len(key.parts) == 1:
-        named = (i.this for i in select.expressions if isinstance(i, exp.Alias) and i.alias.casefold() == key.name.casefold())
+        named = (
+            i.this for i in select.expressions if isinstance(i, exp.Alias) and i.alias.casefold() == key.name.casefold()
+        )
         item: exp.Expr = next(named, key)
         return item.copy()
     if isinstance(key, exp.Literal) and not key.is_string and key.name.isdigit():
@@ -71,7 +73,9 @@ def _item(select: exp.Select, key: exp.Expr) -> exp.Expr:
     return key.copy()
 
 
-RANGE = "CASE WHEN (c_ > 0 AND a_ < b_) OR (c_ < 0 AND a_ > b_) THEN sequence(a_, b_ - CAST(sign(c_) AS BIGINT), c_) END"
+RANGE = (
+    "CASE WHEN (c_ > 0 AND a_ < b_) OR (c_ < 0 AND a_ > b_) THEN sequence(a_, b_ - CAST(sign(c_) AS BIGINT), c_) END"
+)
 SERIES = "CASE WHEN (c_ > 0 AND a_ <= b_) OR (c_ < 0 AND a_ >= b_) THEN sequence(a_, b_, c_) END"
 TIMES = "CASE WHEN a_ <= b_ THEN sequence(a_, b_, c_) END"
 
@@ -80,12 +84,18 @@ def series(table: exp.Table) -> exp.Expr:
     """`range(end)`, `range(start, end[, step])` and `generate_series(start, end[, step])` in FROM: rows of a list."""
     call: Any = table.this
     if isinstance(call, exp.GenerateSeries):
-        name, arguments = "generate_series", [call.args[k] for k in ("start", "end", "step") if call.args.get(k) is not None]
+        name, arguments = (
+            "generate_series",
+            [call.args[k] for k in ("start", "end", "step") if call.args.get(k) is not None],
+        )
     elif isinstance(call, exp.Anonymous) and call.name.lower() == "range" and 1 <= len(call.expressions) <= 3:
         name, arguments = "range", call.expressions
     else:
         return table
-    if name == "range" and (interval := next((a for a in arguments if isinstance(a.unnest(), exp.Interval)), None)) is not None:
+    if (
+        name == "range"
+        and (interval := next((a for a in arguments if isinstance(a.unnest(), exp.Interval)), None)) is not None
+    ):
         hint = "write generate_series(start, end, INTERVAL '1' DAY)"
         raise Problem("B3002", "`range` takes whole numbers", *place_of(interval), hint)
     if name == "range":
@@ -115,7 +125,9 @@ def stacked(call: exp.Stack) -> exp.Expr:
     """`stack(2, a, b, c)`: two rows of two columns, the last of which is NULL."""
     count, values = call.this, call.expressions
     if not isinstance(count, exp.Literal) or count.is_string or not count.name.isdigit() or count.name == "0":
-        raise Problem("B3071", "`stack` takes a number of rows first", *place_of(count), "write stack(2, 'a', a, 'b', b)")
+        raise Problem(
+            "B3071", "`stack` takes a number of rows first", *place_of(count), "write stack(2, 'a', a, 'b', b)"
+        )
     width = -(-len(values) // int(count.this))
     padded = [*(v.copy() for v in values), *(exp.Null() for _ in range(width * int(count.this) - len(values)))]
     return _rows_of([padded[n : n + width] for n in range(0, len(padded), width)], "col")
@@ -124,7 +136,9 @@ def stacked(call: exp.Stack) -> exp.Expr:
 def _rows_of(rows: Sequence[Sequence[exp.Expr]], name: str) -> exp.Expr:
     """Return the rows unchanged, with numbered columns."""
     structs = [
-        exp.Struct(expressions=[exp.PropertyEQ(this=exp.to_identifier(f"{name}{n}"), expression=v) for n, v in enumerate(row)])
+        exp.Struct(
+            expressions=[exp.PropertyEQ(this=exp.to_identifier(f"{name}{n}"), expression=v) for n, v in enumerate(row)]
+        )
         for row in rows
     ]
     return exp.Inline(this=exp.Array(expressions=structs))
@@ -144,10 +158,14 @@ def time_windows(select: exp.Select) -> exp.Select:
         return select
     word = WORDS[call.name.lower()]
     item: Any = select.args["from_"].this if select.args.get("from_") is not None else None
-    plain = isinstance(item, (exp.Table, exp.Subquery)) and not select.args.get("joins") and not select.args.get("laterals")
+    plain = (
+        isinstance(item, (exp.Table, exp.Subquery)) and not select.args.get("joins") and not select.args.get("laterals")
+    )
     most = 2 if word == SESSION else 4
     if not plain or not 2 <= len(call.expressions) <= most or not isinstance(call.expressions[0], exp.Column):
-        hint = f"read one table or subquery: FROM t ... GROUP BY {word}(time, '10 minutes'), or write Tumble(...) in FROM"
+        hint = (
+            f"read one table or subquery: FROM t ... GROUP BY {word}(time, '10 minutes'), or write Tumble(...) in FROM"
+        )
         raise Problem("B3040", f"{word}(...) is not supported here", *place_of(call), hint)
     time, *lengths = call.expressions
     if call.name.lower() == "hop":

@@ -18,7 +18,14 @@ from belvedere.plan.monotone import interval_length
 from belvedere.spark_sql.operators import WRITTEN
 from belvedere.syntax.forms.builders import UNITS, make_interval
 from belvedere.syntax.forms.json_paths import extracted_json, lambda_or_json
-from belvedere.syntax.forms.ordered_aggregates import ORDERED, filtered, ordered_call, refuse_order, windowed, within_group
+from belvedere.syntax.forms.ordered_aggregates import (
+    ORDERED,
+    filtered,
+    ordered_call,
+    refuse_order,
+    windowed,
+    within_group,
+)
 from belvedere.syntax.forms.quantified import COMPARISONS, compared_with_all
 from belvedere.syntax.forms.query_forms import filled, json_fields, rewritten_select, series, stacked
 from belvedere.syntax.problems import Problem
@@ -54,7 +61,8 @@ def named_columns(query: exp.Query, names: Sequence[str]) -> exp.Query:
         items = []  # a clause may say one of their names
     if len(items) == len(names) and not any(item.is_star or isinstance(item, exp.Aliases) for item in items):
         first.set(
-            "expressions", [exp.alias_(item.unalias(), name, quoted=True) for item, name in zip(items, names, strict=True)]
+            "expressions",
+            [exp.alias_(item.unalias(), name, quoted=True) for item, name in zip(items, names, strict=True)],
         )
         return query
     alias = exp.TableAlias(this=exp.to_identifier("query"), columns=[exp.to_identifier(n, quoted=True) for n in names])
@@ -72,7 +80,12 @@ _LISTS = (exp.Values, exp.Any, exp.All, exp.Group, exp.GroupingSets, exp.Rollup,
 def _tuple(node: exp.Tuple) -> exp.Expr:
     """`(a, b)` as a value is a struct. Two that are compared need no names, or other names would keep them apart."""
     parent: Any = node.parent
-    if not node.expressions or isinstance(parent, _LISTS) or node.arg_key in ("on", "query") or node.find_ancestor(exp.Pivot):
+    if (
+        not node.expressions
+        or isinstance(parent, _LISTS)
+        or node.arg_key in ("on", "query")
+        or node.find_ancestor(exp.Pivot)
+    ):
         return node
     if isinstance(parent, exp.In) and parent.args.get("query") is not None:
         return node
@@ -135,8 +148,12 @@ def _binned(node: exp.DateBin) -> exp.Expr:
         message = "date_bin needs an interval of fixed length"
         raise Problem("B5002", message, *place_of(node), "write date_bin(INTERVAL '10' MINUTES, t)")
     if node.args.get("zone") or node.args.get("origin"):
-        raise Problem("B3015", "`date_bin` takes three arguments at most", *place_of(node), "write date_bin(length, t, origin)")
-    origin = node.args.get("unit") or filled("TIMESTAMP '1970-01-01 00:00:00'")  # the parser calls the third argument so
+        raise Problem(
+            "B3015", "`date_bin` takes three arguments at most", *place_of(node), "write date_bin(length, t, origin)"
+        )
+    origin = node.args.get("unit") or filled(
+        "TIMESTAMP '1970-01-01 00:00:00'"
+    )  # the parser calls the third argument so
     text = "timestamp_micros(unix_micros(t_) - pmod(unix_micros(t_) - unix_micros(o_), n_))"
     return filled(text, t_=node.expression, o_=origin, n_=exp.Literal.number(micros))
 

@@ -34,9 +34,13 @@ FORMS = {
         "dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '5' MINUTES",
     ),
     TimeWindowKind.CUMULATE: CallForm(
-        ("hopsize", "dur", "offset", "timezone"), ("dur", "hopsize"), "dur => INTERVAL '1' DAY, hopsize => INTERVAL '1' HOUR"
+        ("hopsize", "dur", "offset", "timezone"),
+        ("dur", "hopsize"),
+        "dur => INTERVAL '1' DAY, hopsize => INTERVAL '1' HOUR",
     ),
-    TimeWindowKind.SESSION: CallForm(("keys", "gap"), ("gap",), "key => DESCRIPTOR(user), gap => INTERVAL '10' MINUTES"),
+    TimeWindowKind.SESSION: CallForm(
+        ("keys", "gap"), ("gap",), "key => DESCRIPTOR(user), gap => INTERVAL '10' MINUTES"
+    ),
 }
 FIRST = ("data", "timecol")
 """The arguments of all of them."""

@@ -29,7 +29,9 @@ OPTION_FORM = "write WITH (window = 'sliding, count(4)', partitionBy = 'k', aggr
 def is_kind(token: Token | None) -> bool:
     """Whether a token is one of SPL's kinds of windows."""
     return (
-        token is not None and token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING) and token.text.lower() in KINDS
+        token is not None
+        and token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING)
+        and token.text.lower() in KINDS
     )
 
 
@@ -68,7 +70,11 @@ def mentions_window(tokens: Sequence[Token]) -> bool:
             after = tokens[n + 1 : n + 6]
             if _is(after[0] if after else None, TokenType.L_PAREN):
                 after = after[1:]
-            if is_kind(after[0] if after else None) or labelled(after) or _is(after[0] if after else None, TokenType.EQ):
+            if (
+                is_kind(after[0] if after else None)
+                or labelled(after)
+                or _is(after[0] if after else None, TokenType.EQ)
+            ):
                 return True
     return False
 
@@ -235,7 +241,9 @@ def parse_options(parser: PositionedParser) -> SplClause:
             part = SplPart(this=name.text, value=exp.Boolean(this=value.text.upper() == "TRUE"))
             options.append(parser._covered(part, name))
         else:
-            parser.refuse("B5202", f"`{name.text if name else ''}` is not an option of a window", name, hint=OPTION_FORM)
+            parser.refuse(
+                "B5202", f"`{name.text if name else ''}` is not an option of a window", name, hint=OPTION_FORM
+            )
         if not parser._match(TokenType.COMMA):
             break
     if not parser._match(TokenType.R_PAREN):
@@ -271,4 +279,8 @@ def _is(token: Token | None, kind: TokenType) -> bool:
 
 
 def _is_word(token: Token | None, word: str) -> bool:
-    return token is not None and token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING) and token.text.upper() == word
+    return (
+        token is not None
+        and token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING)
+        and token.text.upper() == word
+    )

@@ -49,7 +49,11 @@ def _real_text(value: float) -> str:
 def to_date(value: Any) -> date | None:
     """A date from text (a year, a month or a day), a date or an instant (UTC)."""
     if not isinstance(value, str):
-        return instant(value).astimezone(UTC).date() if isinstance(value, datetime) else date.fromisoformat(value.isoformat())
+        return (
+            instant(value).astimezone(UTC).date()
+            if isinstance(value, datetime)
+            else date.fromisoformat(value.isoformat())
+        )
     found = DATE.fullmatch(value.strip(BLANKS))
     return None if found is None else date(int(found[1]), int(found[2] or 1), int(found[3] or 1))
 

@@ -144,7 +144,9 @@ AGGREGATES: dict[str, Callable[..., Any]] = {
     "ARRAY_PERCENTILE": _percentile,
 }
 AGGREGATES |= {
-    n.replace("ARRAY_", "STRICT_"): _strict(f) for n, f in AGGREGATES.items() if n not in ("ARRAY_MEDIAN", "ARRAY_PERCENTILE")
+    n.replace("ARRAY_", "STRICT_"): _strict(f)
+    for n, f in AGGREGATES.items()
+    if n not in ("ARRAY_MEDIAN", "ARRAY_PERCENTILE")
 }
 AGGREGATES["STRICT_COUNT"] = lambda a: len(a) if isinstance(a, list) else None
 
@@ -203,7 +205,9 @@ def to_duration(value: Any) -> timedelta | None:
 
 
 def _round(value: Any, digits: int = 0) -> Any:
-    if isinstance(value, float) and (not math.isfinite(value) or (abs(value) >= 1 << 53 and digits >= 0) or digits > 20):
+    if isinstance(value, float) and (
+        not math.isfinite(value) or (abs(value) >= 1 << 53 and digits >= 0) or digits > 20
+    ):
         return value
     rounded = Decimal(repr(value) if isinstance(value, float) else value).quantize(
         Decimal(1).scaleb(-digits), ROUND_HALF_UP, EXACT
@@ -262,7 +266,10 @@ def like(text: Any, pattern: Any) -> Any:
     if not isinstance(text, str) or not isinstance(pattern, str):
         return None
     regex = re.sub(
-        r"\\(.)|(%)|(_)|(.)", lambda m: ".*" if m[2] else "." if m[3] else re.escape(m[1] or m[4]), pattern, flags=re.DOTALL
+        r"\\(.)|(%)|(_)|(.)",
+        lambda m: ".*" if m[2] else "." if m[3] else re.escape(m[1] or m[4]),
+        pattern,
+        flags=re.DOTALL,
     )
     return re.fullmatch(regex, text, re.DOTALL) is not None
 

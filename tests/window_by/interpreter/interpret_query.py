@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from belvedere.sqlpp.query_tree import FromTerm, Let, OrderKey, Query, QueryBlock, QueryExpression, Select, SourceKind, WindowBy
+from belvedere.sqlpp.query_tree import (
+    FromTerm,
+    Let,
+    OrderKey,
+    Query,
+    QueryBlock,
+    QueryExpression,
+    Select,
+    SourceKind,
+    WindowBy,
+)
 from tests.window_by.interpreter import values as v
 from tests.window_by.interpreter.interpret import COMPILERS, GROUP, Environment, Evaluate, compile_expression
 from tests.window_by.interpreter.scan import ScanBounds, find_windows, window_variables
@@ -32,7 +42,9 @@ def compile_query(query: Query) -> Evaluate:
             scope[name] = value(scope)
         rows = [row for block in blocks for row in block(scope)]
         if order is not None:
-            rows.sort(key=lambda row: order({**scope, **row[0], **vanished, **(row[1] if isinstance(row[1], dict) else {})}))
+            rows.sort(
+                key=lambda row: order({**scope, **row[0], **vanished, **(row[1] if isinstance(row[1], dict) else {})})
+            )
         first = offset(env) if offset is not None else 0
         last = first + limit(env) if limit is not None else None
         return [result for _, result in rows[first:last]]
@@ -74,7 +86,8 @@ def compile_order(keys: Iterable[OrderKey]) -> Evaluate:
 def compile_sources(sources: Iterable[FromTerm]) -> Callable[[Environment], Iterator[dict[str, Any]]]:
     """FROM: environment -> the binding tuples, each an environment of the block's own variables."""
     compiled = [
-        (s, compile_expression(s.expr), compile_expression(s.condition) if s.condition is not None else None) for s in sources
+        (s, compile_expression(s.expr), compile_expression(s.condition) if s.condition is not None else None)
+        for s in sources
     ]
 
     def bind(env: Environment) -> Iterator[dict[str, Any]]:
@@ -163,7 +176,9 @@ def item_of(row: Mapping[str, Any]) -> Any:
     return next(iter(own.values())) if len(own) == 1 else {k: x for k, x in own.items() if x is not MISSING}
 
 
-def _compile_group(block: QueryBlock) -> Callable[[Environment, Iterable[dict[str, Any]]], Iterable[dict[str, Any]]] | None:
+def _compile_group(
+    block: QueryBlock,
+) -> Callable[[Environment, Iterable[dict[str, Any]]], Iterable[dict[str, Any]]] | None:
     if block.group is None:
         return None
     keys = [(k.name.text, compile_expression(k.value)) for k in block.group.keys]

@@ -76,7 +76,9 @@ class _Partition:
         """The window from its start to the first END, or to the last tuple."""
         scope = {**scope, **boundary_variables(self.items, self.window.start, start)}
         end = self.first("end", scope, start or 0)
-        return ScanBounds(label, start or 0, len(self.items) - 1 if end is None else end, start is not None, end is not None)
+        return ScanBounds(
+            label, start or 0, len(self.items) - 1 if end is None else end, start is not None, end is not None
+        )
 
     def unlabelled(self) -> Iterator[ScanBounds]:
         begin = 0
@@ -108,7 +110,9 @@ def without_overlap(candidates: list[ScanBounds]) -> list[ScanBounds]:
     return sorted(kept, key=lambda b: b.label)
 
 
-def find_windows(items: list[Any], window: WindowBy, conditions: Conditions, env: Mapping[str, Any]) -> list[ScanBounds]:
+def find_windows(
+    items: list[Any], window: WindowBy, conditions: Conditions, env: Mapping[str, Any]
+) -> list[ScanBounds]:
     """The windows of a sorted partition (rules 4 to 7 and 10)."""
     partition = _Partition(items, window, conditions, env)
     found = list(partition.unlabelled() if window.label is None else partition.labelled()) if items else []

@@ -48,7 +48,13 @@ COMPARISONS = {
     ">=": operators.ge,
 }
 STEPS = {"+": operators.add, "-": operators.sub, "*": operators.mul}
-DECIMAL_STEPS = {"+": EXACT.add, "-": EXACT.subtract, "*": EXACT.multiply, "DIV": EXACT.divide_int, "%": EXACT.remainder}
+DECIMAL_STEPS = {
+    "+": EXACT.add,
+    "-": EXACT.subtract,
+    "*": EXACT.multiply,
+    "DIV": EXACT.divide_int,
+    "%": EXACT.remainder,
+}
 
 
 def rank(value: Any) -> int:

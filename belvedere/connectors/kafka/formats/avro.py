@@ -17,7 +17,14 @@ import pyarrow as pa
 
 from belvedere.connectors.kafka.formats.decoded_rows import COLUMN, Decoded, Sample
 from belvedere.connectors.kafka.formats.payload_values import RefusedMessage, rows_of
-from belvedere.connectors.kafka.formats.registry import NOT_FRAMED, PREFIX, newest_known, number_of, of_message, registry_answer
+from belvedere.connectors.kafka.formats.registry import (
+    NOT_FRAMED,
+    PREFIX,
+    newest_known,
+    number_of,
+    of_message,
+    registry_answer,
+)
 from belvedere.errors import fail
 from belvedere.schema import TIMESTAMP, Column
 
@@ -44,13 +51,17 @@ SIMPLE: Mapping[str, pa.DataType] = {
 def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
     """The fields of the schema, one column where it is no record; with a registry of that of the newest message. Raises B6205."""
     if "registry" in options and "schema" not in options:
-        schema = newest_known(table, sample(), lambda v: of_message(number_of(v) or 0, str(options["registry"]), _of_registry))
+        schema = newest_known(
+            table, sample(), lambda v: of_message(number_of(v) or 0, str(options["registry"]), _of_registry)
+        )
     else:
         schema = _parsed(_text_of(options))
     named = schema.get("__named_schemas", {}) if isinstance(schema, dict) else {}
     if not isinstance(schema, dict) or schema["type"] != "record":
         return pa.schema([pa.field(COLUMN, _arrow(schema, COLUMN, named))])
-    return pa.schema([pa.field(f["name"], _arrow(f["type"], f["name"], named, (schema["name"],))) for f in schema["fields"]])
+    return pa.schema(
+        [pa.field(f["name"], _arrow(f["type"], f["name"], named, (schema["name"],))) for f in schema["fields"]]
+    )
 
 
 def decode(values: Sequence[bytes], columns: Sequence[Column], options: Mapping[str, Any]) -> Decoded:

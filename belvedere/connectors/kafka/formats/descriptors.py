@@ -100,7 +100,9 @@ def of_registry(address: str, number: int) -> ProtobufSchema:
         return _pooled(tuple(found), found.get)
     except (ValueError, TypeError, KeyError) as error:
         message = f"schema {number} of the registry cannot be understood as Protobuf"
-        raise fail("B6205", message, detail=str(error), hint='use a descriptor set instead: `schema = "order.desc"`') from error
+        raise fail(
+            "B6205", message, detail=str(error), hint='use a descriptor set instead: `schema = "order.desc"`'
+        ) from error
     except Exception as error:
         if type(error).__name__ == "DecodeError":
             raise fail("B6205", f"schema {number} of the registry is not Protobuf", detail=str(error)) from error

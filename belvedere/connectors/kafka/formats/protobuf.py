@@ -36,7 +36,8 @@ SCALARS: tuple[pa.DataType, ...] = (
 """By the number of the type in a descriptor: 1 is double, 18 sint64; 10 and 11 are messages, 14 is an enum."""
 ENUM = 14
 WRAPPERS = {
-    f"google.protobuf.{n}Value" for n in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+    f"google.protobuf.{n}Value"
+    for n in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 }
 JSON = {f"google.protobuf.{n}" for n in ("Struct", "Value", "ListValue")}
 MAX_NANOS = 1_000_000_000

@@ -51,7 +51,9 @@ def newest_known(table: str, values: Sequence[bytes], get: Callable[[bytes], Sch
 
 def format_of(address: str, number: int) -> str:
     """The format of the messages of a schema: "avro", "protobuf" or "json". Raises B6205."""
-    return str(registry_answer(address, f"/schemas/ids/{number}", f"schema {number}").get("schemaType") or "avro").lower()
+    return str(
+        registry_answer(address, f"/schemas/ids/{number}", f"schema {number}").get("schemaType") or "avro"
+    ).lower()
 
 
 def registry_answer(address: str, path: str, what: str) -> Mapping[str, Any]:

@@ -26,7 +26,8 @@ def decode(values: Sequence[bytes], columns: Sequence[Column], options: Mapping[
     if only is None or not (pa.types.is_string(only.type) or pa.types.is_binary(only.type)):
         named = ", ".join(f"{c.name} {type_text(c.type)}" for c in columns)
         raise fail(
-            "B6204", f"a table of text messages has one column, of type STRING or BINARY; declared are: {named or 'none'}"
+            "B6204",
+            f"a table of text messages has one column, of type STRING or BINARY; declared are: {named or 'none'}",
         )
     texts, refused = list[bytes | None](values), dict[int, Reason]()
     if pa.types.is_string(only.type):
@@ -35,4 +36,6 @@ def decode(values: Sequence[bytes], columns: Sequence[Column], options: Mapping[
                 value.decode()
             except UnicodeDecodeError:
                 texts[place], refused[place] = None, Reason("is not UTF-8", RejectionKind.ENCODING)
-    return Decoded(pa.table([pa.array(texts, pa.binary()).cast(only.type)], schema=row_schema(columns)), refused=refused)
+    return Decoded(
+        pa.table([pa.array(texts, pa.binary()).cast(only.type)], schema=row_schema(columns)), refused=refused
+    )

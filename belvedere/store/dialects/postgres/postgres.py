@@ -123,7 +123,9 @@ class Postgres(Database):
             flat = pa.timestamp("us", tz="UTC") if type_.tz else pa.timestamp("us")
             return casting("timestamptz" if type_.tz else "timestamp", type_, flat)
         if is_text(type_):
-            return StoredForm(_TEXT, pa.string(), lambda a: escaped(a.cast(pa.string())), lambda a: unescaped(a).cast(type_))
+            return StoredForm(
+                _TEXT, pa.string(), lambda a: escaped(a.cast(pa.string())), lambda a: unescaped(a).cast(type_)
+            )
         return None
 
     def stored(self, value: Any, type_: pa.DataType, role: Role) -> Any:
@@ -187,7 +189,9 @@ class Postgres(Database):
     def _timestamp(self, sql: str, type_: pa.DataType) -> str:
         local = f"(({sql}) AT TIME ZONE 'UTC')" if type_.tz else f"({sql})"
         whole = f"""to_char({local},'YYYY-MM-DD"T"HH24:MI:SS')"""
-        fraction = f"CASE WHEN extract(microseconds FROM {local})::bigint%1000000=0 THEN '' ELSE to_char({local},'.US') END"
+        fraction = (
+            f"CASE WHEN extract(microseconds FROM {local})::bigint%1000000=0 THEN '' ELSE to_char({local},'.US') END"
+        )
         return f"{whole}||{fraction}||'Z'"
 
     def readable(self, sql: str, type_: pa.DataType) -> str:

@@ -21,7 +21,13 @@ from belvedere.store.dialects.connection_retry import keep_trying
 from belvedere.store.dialects.dialect import Dialect
 from belvedere.store.dialects.faults import without_password
 from belvedere.store.dialects.postgres.postgres_long_values import narrow_index
-from belvedere.store.dialects.postgres.postgres_settings import ENCODING, OWN_SCHEMA, UNHURRIED, holding, refuse_encoding
+from belvedere.store.dialects.postgres.postgres_settings import (
+    ENCODING,
+    OWN_SCHEMA,
+    UNHURRIED,
+    holding,
+    refuse_encoding,
+)
 from belvedere.store.identifiers import index_name
 from belvedere.store.layout import Layout
 from belvedere.store.protocol import EpochRow
@@ -101,7 +107,12 @@ class PostgresSnapshot:
 
     def _copy(self, query: str, path: Path) -> None:
         copying = _text(f"COPY ({query}) TO STDOUT")
-        with self._guarded(), self._connection.cursor() as cursor, path.open("wb") as file, cursor.copy(copying) as rows:
+        with (
+            self._guarded(),
+            self._connection.cursor() as cursor,
+            path.open("wb") as file,
+            cursor.copy(copying) as rows,
+        ):
             for block in rows:
                 file.write(block)
 
@@ -176,7 +187,9 @@ def put_back(dialect: Dialect, url: str, folder: Path, documents: Mapping[str, s
             execute(connection, f"DELETE FROM {DOCUMENT}")
             for name in OWN:
                 _fill(connection, name, "", folder / f"{name}.copy")
-            execute(connection, f"DELETE FROM {DOCUMENT} WHERE name = %s", (SHOWN,))  # the next start recreates the views
+            execute(
+                connection, f"DELETE FROM {DOCUMENT} WHERE name = %s", (SHOWN,)
+            )  # the next start recreates the views
             for name, text in documents.items():
                 execute(connection, f"UPDATE {DOCUMENT} SET content = %s WHERE name = %s", (dialect.escape(text), name))
             _put_tables_back(connection, dialect, folder)

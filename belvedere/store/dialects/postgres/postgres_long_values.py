@@ -34,7 +34,8 @@ def too_long(layout: Layout, rows: pa.Table) -> set[Columns]:
     """The indexes for reads that may not take these flat rows."""
     indexes = [i for i in layout.table.indexes if _places(layout, i)]
     longest = {
-        n: pc.max(pc.binary_length(rows.column(n))).as_py() or 0 for n in {n for i in indexes for n in _places(layout, i)}
+        n: pc.max(pc.binary_length(rows.column(n))).as_py() or 0
+        for n in {n for i in indexes for n in _places(layout, i)}
     }
     return {i for i in indexes if sum(longest[n] for n in _places(layout, i)) > MAX_BYTES}
 

@@ -150,7 +150,9 @@ class PostgresSession(Session):
         if not found:
             return None
         process, user, program, state, since, names = found[0]
-        message = f"session {process} of {user}{f' ({program})' if program else ''} blocks a change of the store's views"
+        message = (
+            f"session {process} of {user}{f' ({program})' if program else ''} blocks a change of the store's views"
+        )
         detail = f"its transaction is open since {since}, is {state}, and has read {names}"
         hint = f"end its transaction, or the session: SELECT pg_terminate_backend({process})"
         return fail("B7004", message, detail=detail, hint=hint)
@@ -340,7 +342,9 @@ class PostgresSession(Session):
 
     def gone(self, process: str) -> bool:
         holder = json.loads(process)
-        found = self.execute("SELECT backend_start::text FROM pg_stat_activity WHERE pid = ?", (int(holder["backend"]),))
+        found = self.execute(
+            "SELECT backend_start::text FROM pg_stat_activity WHERE pid = ?", (int(holder["backend"]),)
+        )
         # who may not see other users' sessions gets NULL for their start
         if found and found[0][0] in (None, holder["started"]):
             return False
@@ -351,7 +355,9 @@ class PostgresSession(Session):
         return int(self.execute(NOW)[0][0])
 
     def other_clock(self) -> int | None:
-        found = self.execute(f"{NOW} WHERE inet_server_addr() IS DISTINCT FROM inet_client_addr()")  # a socket's file has none
+        found = self.execute(
+            f"{NOW} WHERE inet_server_addr() IS DISTINCT FROM inet_client_addr()"
+        )  # a socket's file has none
         return int(found[0][0]) if found else None
 
     def close(self) -> None:

@@ -42,5 +42,7 @@ def refuse_encoding(encoding: str, url: str) -> None:
     if encoding != "UTF8":
         hint = "create a database for the store: CREATE DATABASE shop ENCODING 'UTF8' TEMPLATE template0"
         raise fail(
-            "B7028", f"the database has the encoding {encoding}, but a store needs UTF8: {without_password(url)}", hint=hint
+            "B7028",
+            f"the database has the encoding {encoding}, but a store needs UTF8: {without_password(url)}",
+            hint=hint,
         )

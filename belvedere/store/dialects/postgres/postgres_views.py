@@ -16,9 +16,7 @@ _KNOWN = (
     "SELECT current_schema(), current_database()::text, has_database_privilege(current_database(), 'CREATE'), "
     "(SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user)"
 )
-_SCHEMA = (
-    "SELECT has_schema_privilege(nspname::text, 'CREATE'), nspowner = current_user::regrole FROM pg_namespace WHERE nspname = ?"
-)
+_SCHEMA = "SELECT has_schema_privilege(nspname::text, 'CREATE'), nspowner = current_user::regrole FROM pg_namespace WHERE nspname = ?"
 _THERE = "SELECT lower(relname::text) FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = ?"
 _ROLE = "SELECT 1 FROM pg_roles WHERE rolname = ?"
 _OUR_COMMENT = "the views of Belvedere's script, for other tools to read"
@@ -49,7 +47,9 @@ def place_of_views(session: Session) -> ViewSchema | None:
     if not (found[0][0] if found else may_create):
         return None
     first = (
-        [] if found else [f"CREATE SCHEMA {quoted(schema)}", f"COMMENT ON SCHEMA {quoted(schema)} IS {literal(_OUR_COMMENT)}"]
+        []
+        if found
+        else [f"CREATE SCHEMA {quoted(schema)}", f"COMMENT ON SCHEMA {quoted(schema)} IS {literal(_OUR_COMMENT)}"]
     )
     is_ours = not found or found[0][1]
     reader = stored_name(f"{database}_{schema}_reader")

@@ -39,7 +39,9 @@ class SqliteSnapshot:
         self._connection: Any = None
         try:
             with dialect.guarded(url, ERRORS):
-                self._connection = sqlite.connect(_read_only(path), uri=True, isolation_level=None, timeout=BUSY_SECONDS)
+                self._connection = sqlite.connect(
+                    _read_only(path), uri=True, isolation_level=None, timeout=BUSY_SECONDS
+                )
                 self._connection.execute("BEGIN")
             self._last = self._read_last()  # the first read is where the transaction begins
         except BaseException:

@@ -58,7 +58,9 @@ def _sum(pieces: tuple[str, ...], shift: int, digits: int) -> str:
         for part in given[1:]:
             carried.append(f"({carried[-1]})/{_PART}+{part}")
         most = 10**room
-        front = f"CASE WHEN {carried[top]} BETWEEN -{most} AND {most - 1} THEN {carried[top]}+{most} ELSE {_OVERFLOW} END"
+        front = (
+            f"CASE WHEN {carried[top]} BETWEEN -{most} AND {most - 1} THEN {carried[top]}+{most} ELSE {_OVERFLOW} END"
+        )
         tail = "".join(f"||printf('%0{_DIGITS}d',({c})%{_PART})" for c in reversed(carried[:top]))
         return f"printf('%0{room + 1}d',{front}){tail}"
 

@@ -104,7 +104,9 @@ def decimal_to_text_sql(sql: str, type_: pa.DataType) -> str:
         if scale == 0:
             return f"CAST({sql} AS TEXT)"
         power = 10**scale
-        return f"(CASE WHEN {sql}<0 THEN '-' ELSE '' END||(abs({sql})/{power})||printf('.%0{scale}d',abs({sql})%{power}))"
+        return (
+            f"(CASE WHEN {sql}<0 THEN '-' ELSE '' END||(abs({sql})/{power})||printf('.%0{scale}d',abs({sql})%{power}))"
+        )
     positive, negative = _digits_sql(f"substr({sql},2)", type_), _digits_sql(complement_sql(f"substr({sql},2)"), type_)
     return f"CASE substr({sql},1,1) WHEN '1' THEN {positive} WHEN '0' THEN '-'||{negative} END"
 
@@ -128,7 +130,8 @@ def comparable_sql(sql: str, type_: pa.DataType, digits: int, scale: int) -> str
     if not before and not behind:
         return sql
     parts = (
-        f"WHEN '{sign}' THEN '{sign}{d * before}'||substr({sql},2)||'{d * behind}'" for sign, d in (("1", "0"), ("0", "9"))
+        f"WHEN '{sign}' THEN '{sign}{d * before}'||substr({sql},2)||'{d * behind}'"
+        for sign, d in (("1", "0"), ("0", "9"))
     )
     return f"CASE substr({sql},1,1) {' '.join(parts)} END"
 

@@ -23,7 +23,8 @@ def select_statement(layout: Layout, source: str) -> str:
     groups = _doubles(layout)
     blanks = [_BLANKS[f.type] for f in layout.flat] + ["0"] * len(groups)
     values = [
-        _nan_free(f"t.{c}") if f.type == pa.float64() else f"t.{c}" for c, f in zip(layout.quoted, layout.flat, strict=True)
+        _nan_free(f"t.{c}") if f.type == pa.float64() else f"t.{c}"
+        for c, f in zip(layout.quoted, layout.flat, strict=True)
     ]
     masks = [_mask([f"t.{layout.quoted[i]}" for i in group]) for group in groups]
     return f"SELECT {', '.join(blanks)} UNION ALL SELECT {', '.join(values + masks)} FROM {source}"

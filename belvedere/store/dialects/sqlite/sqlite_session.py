@@ -70,7 +70,10 @@ class SqliteSession(Session):
             raise
 
     def _prepare(self, durable: bool) -> None:
-        for pragma in (*_PRAGMAS, *(() if durable else ("synchronous=OFF",))):  # a temporary file ends with this process
+        for pragma in (
+            *_PRAGMAS,
+            *(() if durable else ("synchronous=OFF",)),
+        ):  # a temporary file ends with this process
             self.execute(f"PRAGMA {pragma}")
         self.execute(f"CREATE TEMP TABLE {KEYS} (k TEXT PRIMARY KEY) WITHOUT ROWID")
 
