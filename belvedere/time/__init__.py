@@ -1,1 +1,1 @@
-"""Clocks and bounds of inputs, producers, and what an intake has taken. No Spark, no database."""
+"""Clocks and bounds of inputs and producers, and the entries that an intake has accepted. No Spark, no database."""

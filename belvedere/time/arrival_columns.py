@@ -1,7 +1,7 @@
-"""Columns of a row set on arrival: its `rowtime`, and the columns METADATA FROM 'timestamp' and 'uuid'.
+"""Columns that a row gets on arrival: `rowtime`, and the columns METADATA FROM 'timestamp' and 'uuid'.
 
 In: rows of an input as sent, the clock at their arrival. Out: the rows with these columns. From here on they are part
-of the row: in the journal, in every epoch and every replay, so an identity is created once. `ArrivalTimes` are the
+of the row: in the journal, in every epoch and in every replay. So an identity is created once. `ArrivalTimes` holds the
 clocks at which the rows of a source arrived.
 """
 
@@ -23,19 +23,21 @@ from belvedere.values.instants import microseconds
 
 Ints = npt.NDArray[np.int64]
 FIRST = 86_400_000_000
-"""Microseconds before a store's first epoch at which rows may have arrived. Older ones count as that old."""
+"""Maximum time in microseconds between an arrival and the store's first epoch. Earlier arrivals get this limit instead.
+"""
 
 
 @dataclass(frozen=True)
 class ArrivalTimes:
-    """Runs of rows in order: how many rows, and the clock at their arrival in microseconds. No runs: the epoch's clock counts."""
+    """Arrival times of rows in order: row counts, and the clock of each in microseconds. If empty, the epoch's clock
+    applies."""
 
     counts: Ints
     clocks: Ints
 
     @classmethod
     def of(cls, runs: Iterable[tuple[int, int]] = ()) -> ArrivalTimes:
-        """The times of pairs of a count and a clock."""
+        """Return the arrival times of pairs (row count, clock in microseconds)."""
         pairs = np.array([*runs], np.int64).reshape(-1, 2)
         return cls(pairs[:, 0], pairs[:, 1])
 
@@ -49,11 +51,11 @@ class ArrivalTimes:
         return zip(self.counts.tolist(), self.clocks.tolist(), strict=True)
 
     def within(self, since: int, clock: int) -> ArrivalTimes:
-        """The same times, none before `since` or after `clock`; they never fall from one row to the next."""
+        """Return the same times, limited to `since` .. `clock` and never decreasing from one row to the next."""
         return self._with(np.maximum.accumulate(np.clip(self.clocks, since, max(since, clock))))
 
     def _with(self, clocks: Ints) -> ArrivalTimes:
-        """Other clocks of these rows; runs of one clock are one."""
+        """Return these row counts with other clocks. Adjacent entries with equal clocks are combined."""
         counts, clocks = self.counts[self.counts > 0], clocks[self.counts > 0]
         if not len(counts):
             return ArrivalTimes(counts, clocks)
@@ -61,7 +63,7 @@ class ArrivalTimes:
         return ArrivalTimes(np.add.reduceat(counts, starts), clocks[starts])
 
     def without(self, places: Collection[int]) -> ArrivalTimes:
-        """The times of the other rows, where those at some places go."""
+        """Return the times without the rows at `places`."""
         if not self or not places:
             return self
         gone = np.searchsorted(np.cumsum(self.counts), np.array([*places], np.int64), side="right")
@@ -82,9 +84,11 @@ def at_once(now: int, count: int) -> pa.Array:
 
 
 def earliest(table: Input, since: datetime | None, clock: datetime) -> int:
-    """The least clock, in microseconds, at which rows may have arrived that an epoch takes in: that of the epoch before (`since`).
+    """Return the earliest arrival time, in microseconds, of rows that an epoch may read: the clock of the epoch before
+    (`since`).
 
-    What epochs have done by the clock stays true. Rows of the first epoch that are served for a while (KEEP) are served from it on.
+    An earlier time would contradict what earlier epochs computed from the clock. The first epoch of an input with KEEP
+    starts at its own clock, so its rows are served for the whole KEEP interval.
     """
     if since is not None:
         return microseconds(since)
@@ -92,7 +96,8 @@ def earliest(table: Input, since: datetime | None, clock: datetime) -> int:
 
 
 def with_arrival(table: Input, rows: pa.Table, now: int) -> pa.Table:
-    """The rows with what they were not given: the clock at arrival in microseconds (`rowtime`, 'timestamp'), a UUID each ('uuid')."""
+    """Fill in missing arrival columns: `now` in microseconds (`rowtime`, METADATA 'timestamp') and a UUID per row
+    ('uuid')."""
     for name in arrival_times(table):
         rows = _filled(rows, name, at_once(now, rows.num_rows))
     for name, found in table.metadata.items():
@@ -102,13 +107,13 @@ def with_arrival(table: Input, rows: pa.Table, now: int) -> pa.Table:
 
 
 def with_place(rows: pa.Table, now: int, first: int) -> pa.Table:
-    """The rows with the clock at their arrival in microseconds (`_ingest_time`) and their places (`PLACE`), which begin with `first`."""
+    """Append the arrival time in microseconds (`_ingest_time`) and the row numbers from `first` on (`PLACE`)."""
     places = pa.array(np.arange(first, first + rows.num_rows), pa.int64())
     return rows.append_column(INGEST_TIME, at_once(now, rows.num_rows)).append_column(PLACE, places)
 
 
 def arrival_times(table: Input) -> list[str]:
-    """The columns that hold the time of arrival where a row does not bring it."""
+    """Return the columns that default to the time of arrival."""
     known = table.schema.find(ROWTIME)
     implied = [ROWTIME] if known is not None and known.hidden else []
     return [*implied, *(n for n, found in table.metadata.items() if found.kind is MetadataKind.TIMESTAMP)]

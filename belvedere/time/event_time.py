@@ -1,8 +1,9 @@
-"""Event time at the intake: which rows are late, and how rows and bounds move the clocks of the inputs.
+"""Event time at the intake: which rows are late, and how rows and bounds advance the clocks of the inputs.
 
-In: rows of an input as they arrive, bounds, producers. Out: immutable `Clocks` (a JSON document of the epoch row) and, per call, an
-`Admission`: the rows taken and the late ones with the bound that they broke. A row is judged against the rows and bounds before it,
-row by row, so that it does not matter how arrivals are cut into calls and epochs. What happens to late rows is the caller's affair.
+In: rows of an input as they arrive, bounds, producers. Out: immutable `Clocks` (a JSON document of the epoch row) and,
+per call, an `Admission`: the accepted rows, and the late rows with the bound that they are below. Each row is compared
+with the bounds that result from the rows before it. So the split of arrivals into calls and epochs has no effect. The
+caller decides what happens to late rows.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ LOWEST = int(np.iinfo(np.int64).min)
 
 @dataclass(frozen=True)
 class LateRow:
-    """A row below the bound of its stream: its place in the call, the event-time column, its time and the bound."""
+    """A row below the bound of its stream: its index in the call, the event-time column, its time and the bound."""
 
     index: int
     column: str
@@ -40,7 +41,7 @@ class LateRow:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many rows an input was given; of them late and not used; of them malformed. The others were used."""
+    """Row counts of an input: received rows, late rows that were not used, and malformed rows. All others were used."""
 
     given: int = 0
     late: int = 0
@@ -48,51 +49,51 @@ class Counts:
 
     @property
     def used(self) -> int:
-        """How many rows the input holds or has held: rows in = rows used + rows late + rows malformed."""
+        """Return the number of used rows: rows received = rows used + rows late + rows malformed."""
         return self.given - self.late - self.malformed
 
     def plus(self, given: int, late: int = 0, malformed: int = 0) -> Counts:
-        """The counts with more rows."""
+        """Return the counts with more rows added."""
         return Counts(self.given + given, self.late + late, self.malformed + malformed)
 
 
 @dataclass(frozen=True)
 class Clocks:
-    """The clocks of all inputs: input id -> event-time column -> clock; and the count of their rows."""
+    """The clocks of all inputs (input id -> event-time column -> clock) and their row counts."""
 
     streams: Mapping[str, Mapping[str, StreamClock]] = field(default_factory=dict)
     counts: Mapping[str, Counts] = field(default_factory=dict)
 
     def bound(self, table: str, column: str) -> int | None:
-        """The bound of an event-time column; None before there is one."""
+        """Return the bound of an event-time column; None if it has no bound yet."""
         return self.clock(table, column).bound
 
     def clock(self, table: str, column: str) -> StreamClock:
-        """The clock of an event-time column."""
+        """Return the clock of an event-time column."""
         return self.streams.get(table, {}).get(column) or StreamClock()
 
     def with_clock(self, table: str, column: str, clock: StreamClock) -> Clocks:
-        """The same with one clock replaced."""
+        """Return a copy with one clock replaced."""
         return replace(self, streams={**self.streams, table: {**self.streams.get(table, {}), column: clock}})
 
     def advanced(self, table: str, column: str, move: Callable[..., StreamClock], *how: Any) -> Clocks:
-        """The same with one clock moved on by a function of `belvedere.time.producers`."""
+        """Return a copy with one clock advanced by a function of `belvedere.time.producers`."""
         return self.with_clock(table, column, move(self.clock(table, column), *how))
 
     def counted(self, table: str, given: int, late: int = 0, malformed: int = 0) -> Clocks:
-        """The same with more rows counted."""
+        """Return a copy with more rows counted."""
         counts = self.counts.get(table, Counts()).plus(given, late, malformed)
         return replace(self, counts={**self.counts, table: counts})
 
     def as_document(self) -> dict[str, Any]:
-        """The clocks as JSON data, for the epoch row."""
+        """Return the clocks as JSON data for the epoch row."""
         streams = {t: {c: clock.as_document() for c, clock in columns.items()} for t, columns in self.streams.items()}
         counts = {t: [c.given, c.late, c.malformed] for t, c in self.counts.items()}
         return {"streams": streams, "counts": counts}
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Clocks:
-        """The clocks that `as_document` wrote; none for an empty document."""
+        """Read the clocks from the result of `as_document`. An empty document has no clocks."""
         streams = {
             t: {c: StreamClock.of_document(d) for c, d in columns.items()}
             for t, columns in document.get("streams", {}).items()
@@ -102,7 +103,7 @@ class Clocks:
 
 @dataclass(frozen=True)
 class Admission:
-    """The outcome of a call: the clocks after it, the rows taken (late ones too under KEEP), and those that were not."""
+    """The result of a call: the clocks after it, the accepted rows (with late rows under KEEP) and the late rows."""
 
     clocks: Clocks
     taken: pa.Table
@@ -112,9 +113,10 @@ class Admission:
 def admit(
     clocks: Clocks, table: Input, rows: pa.Table, now: int, producer: str | None = None, ahead: int | None = None
 ) -> Admission:
-    """Judge the rows of one call (with the input's event-time columns; `_weight` < 0 is never late) and move the clocks on.
+    """Find the late rows of one call and advance the clocks.
 
-    A time more than `ahead` microseconds behind `now` moves no bound; None: each does.
+    `rows` has the input's event-time columns. A row with `_weight` < 0 is never late. A time more than `ahead`
+    microseconds after `now` does not advance a bound; None sets no limit.
     """
     if not rows.num_rows:
         return Admission(clocks, rows)
@@ -133,7 +135,7 @@ def admit(
 def move_on(
     clocks: Clocks, table: Input, taken: pa.Table, now: int, producer: str | None = None, ahead: int | None = None
 ) -> Clocks:
-    """The clocks after rows that were taken: what they imply for the bounds. They are not judged, and not counted."""
+    """Return the clocks after accepted rows have advanced the bounds. The rows are neither checked nor counted."""
     arriving = _arriving(taken)
     if not arriving.any():
         return clocks
@@ -150,26 +152,27 @@ def move_on(
 def send_bound(
     clocks: Clocks, table: Input, column: str, bound: int, now: int, producer: str | None, strict: bool
 ) -> Clocks:
-    """An explicit bound of a producer on one event-time column."""
+    """Apply an explicit bound of a producer to one event-time column."""
     return clocks.advanced(table.id, column, producers.bounded, producer, bound + (STRICT if strict else 0), now)
 
 
 def open_producer(clocks: Clocks, table: Input, producer: str | None, bound: int | None, now: int) -> Clocks:
-    """A producer attaches; its bound is one on the first event-time column."""
+    """Attach a producer. Its bound applies to the first event-time column."""
     for n, mark in enumerate(table.watermarks):
         clocks = clocks.advanced(table.id, mark.column, producers.opened, producer, bound if n == 0 else None, now)
     return clocks
 
 
 def close_producer(clocks: Clocks, table: Input, producer: str | None, now: int) -> Clocks:
-    """A producer detaches."""
+    """Detach a producer."""
     for mark in table.watermarks:
         clocks = clocks.advanced(table.id, mark.column, producers.closed, producer, now)
     return clocks
 
 
 def bounds_by_input(catalog: Catalog, clocks: Clocks) -> dict[str, Mapping[str, int] | None]:
-    """Return for each input the bounds of its event-time columns; None for tables without any, which hold nothing back."""
+    """Return for each input the bounds of its event-time columns; None for tables without such columns, which delay
+    nothing."""
     found: dict[str, Mapping[str, int] | None] = {}
     for table in catalog.inputs.values():
         waits_for_nothing = not table.watermarks and (table.kind is InputKind.TABLE or bool(table.primary_key))
@@ -179,7 +182,7 @@ def bounds_by_input(catalog: Catalog, clocks: Clocks) -> dict[str, Mapping[str, 
 
 
 def pass_time(clocks: Clocks, catalog: Catalog, now: int) -> Clocks:
-    """Let the processing time pass: producers that were silent for too long stop holding their streams back."""
+    """Advance the processing time: producers that were idle for too long no longer hold back their streams."""
     for table in catalog.inputs.values():
         for mark in table.watermarks:
             if mark.idle_after is not None and mark.column in clocks.streams.get(table.id, {}):
@@ -188,7 +191,7 @@ def pass_time(clocks: Clocks, catalog: Catalog, now: int) -> Clocks:
 
 
 def late_rows(table: Input, late_table: Input, rows: pa.Table, late: tuple[LateRow, ...]) -> pa.Table:
-    """The late rows of a call as rows of `LATE(T)`."""
+    """Return the late rows of a call as rows of `LATE(T)`."""
     found = rows.take(pa.array([r.index for r in late], pa.int64()))
     reason, bound = [c.name for c in late_table.schema if c.name not in (UID, INGEST_TIME)][-2:]
     word = "rejected" if table.late is LatePolicy.REJECT else "dropped"
@@ -199,7 +202,8 @@ def late_rows(table: Input, late_table: Input, rows: pa.Table, late: tuple[LateR
 
 
 def time_text(micros: int) -> str:
-    """Microseconds since 1970 as RFC 3339; a year outside 1 to 9999 has more digits and a sign, as ISO 8601 expands it."""
+    """Return microseconds since 1970 as RFC 3339. A year outside 1 to 9999 has a sign and more digits (ISO 8601
+    expanded)."""
     try:
         return instant(micros).isoformat().replace("+00:00", "Z")
     except OverflowError:
@@ -208,7 +212,7 @@ def time_text(micros: int) -> str:
 
 
 def log_points(before: int, after: int) -> tuple[int, ...]:
-    """The powers of ten among the late rows `before` + 1 to `after`: at these counts they are logged."""
+    """Return the powers of ten in `before` + 1 to `after`: the counts at which late rows are logged."""
     powers = (10**n for n in range(len(str(after)) + 1))
     return tuple(p for p in powers if before < p <= after)
 
@@ -223,14 +227,15 @@ def _arriving(rows: pa.Table) -> npt.NDArray[np.bool_]:
 
 
 def _times(rows: pa.Table, name: str, arriving: npt.NDArray[np.bool_]) -> tuple[Times, npt.NDArray[np.bool_]]:
-    """The times in microseconds, and which rows have one: a NULL is never late and implies no bound."""
+    """Return the times in microseconds, and a mask of the rows that have one. A NULL is never late and implies no
+    bound."""
     column = rows[name].cast(TIMESTAMP).cast(pa.int64())
     known = np.asarray(pc.is_valid(column).to_numpy(), dtype=bool) & arriving
     return np.asarray(pc.fill_null(column, LOWEST).to_numpy(), dtype=np.int64), known
 
 
 def ahead_rows(table: Input, rows: pa.Table, last: int) -> list[int]:
-    """The places of rows with a time behind `last` (microseconds) in a column whose rows move its bound."""
+    """Return the indexes of rows with a time after `last` (microseconds) in a column whose rows advance its bound."""
     arriving, found = _arriving(rows), np.zeros(rows.num_rows, dtype=bool)
     for mark in table.watermarks:
         if mark.delay is not None:
@@ -241,7 +246,7 @@ def ahead_rows(table: Input, rows: pa.Table, last: int) -> list[int]:
 
 
 def _late_rows(clocks: Clocks, table: Input, rows: pa.Table, producer: str | None, last: int) -> tuple[LateRow, ...]:
-    """`last` is the last time that moves a bound."""
+    """Return the late rows. Times after `last` do not advance a bound."""
     arriving, size = _arriving(rows), rows.num_rows
     given = [(w, clocks.clock(table.id, w.column), *_times(rows, w.column, arriving)) for w in table.watermarks]
     if len(given) > 1:
@@ -256,7 +261,8 @@ def _late_rows(clocks: Clocks, table: Input, rows: pa.Table, producer: str | Non
 
 
 def _late_by_any(given: list[_Given], producer: str | None, size: int, last: int) -> tuple[LateRow, ...]:
-    """With several event-time columns, row by row: a row that is late by one does not move the others."""
+    """Return the late rows for several event-time columns. A row that is late in one column does not advance the
+    others."""
     least = [_or_lowest(clock.least_for(producer)) for _, clock, _, _ in given]
     found = []
     for index in range(size):

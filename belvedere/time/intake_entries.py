@@ -1,7 +1,7 @@
-"""Accepted entries of an intake, as facts: checked rows, and bounds, opens and closes of producers.
+"""Accepted entries of an intake: checked rows, and bounds, opens and closes of producers.
 
-In: results of an intake's decisions. Out: immutable entries that move the clocks in the same way whenever they are
-applied, also after a restart. An entry is never checked again: the answer to its sender stays true.
+In: the decisions of an intake. Out: immutable entries that advance the clocks in the same way whenever they are
+applied, also after a restart. An entry is never checked again, so the answer to its sender stays valid.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MALFORMED_BYTES = 200
 
 @dataclass(frozen=True)
 class Malformed:
-    """A row of a call that its input cannot take: its place in the call, its text and why."""
+    """A row that its input cannot accept: its index in the call, its text and the reason."""
 
     index: int
     text: str
@@ -30,9 +30,9 @@ class Malformed:
 
 @dataclass(frozen=True)
 class AcceptedRows:
-    """The rows of one call on input `table` (its id): those used, those of `LATE(T)`, and the malformed ones.
+    """The rows of one call on the input with id `table`: the used rows, the late rows and the malformed rows.
 
-    `late` has the columns of `LATE(T)`; `now` is microseconds since 1970.
+    `late` has the columns of `LATE(T)`; `now` is in microseconds since 1970.
     """
 
     table: str
@@ -42,26 +42,26 @@ class AcceptedRows:
     late: pa.Table | None = None
     malformed: tuple[Malformed, ...] = ()
     ahead: int | None = None
-    """Microseconds by which a time may be ahead of `now` to move a bound; None: without limit."""
+    """Maximum microseconds by which a time may be after `now` and still advance a bound; None: no limit."""
 
     @property
     def given(self) -> int:
-        """How many rows the call had."""
+        """Return the number of rows in the call."""
         return int(self.rows.num_rows) + self.late_count + len(self.malformed)
 
     @property
     def late_count(self) -> int:
-        """How many of them were late and are not used."""
+        """Return the number of late rows that are not used."""
         return 0 if self.late is None else int(self.late.num_rows)
 
     @property
     def nbytes(self) -> int:
-        """About the memory that it holds."""
+        """Return the approximate memory of the entry in bytes."""
         texts = sum(len(m.text) + len(m.reason) + MALFORMED_BYTES for m in self.malformed)
         return int(self.rows.nbytes) + (0 if self.late is None else int(self.late.nbytes)) + texts
 
     def advanced(self, clocks: Clocks, catalog: Catalog) -> Clocks:
-        """The clocks after it."""
+        """Return the clocks after this entry."""
         clocks = event_time.move_on(clocks, catalog.inputs[self.table], self.rows, self.now, self.producer, self.ahead)
         return clocks.counted(self.table, self.given, self.late_count, len(self.malformed))
 
@@ -74,7 +74,7 @@ class Act(StrEnum):
 
 @dataclass(frozen=True)
 class ProducerAct:
-    """A producer of input `table` says a bound, comes or goes. Times are microseconds since 1970."""
+    """A bound, an open or a close of a producer of the input with id `table`. Times are microseconds since 1970."""
 
     act: Act
     table: str
@@ -88,7 +88,7 @@ class ProducerAct:
     nbytes = 100
 
     def advanced(self, clocks: Clocks, catalog: Catalog) -> Clocks:
-        """The clocks after it."""
+        """Return the clocks after this entry."""
         table = catalog.inputs[self.table]
         if self.act is Act.OPEN:
             return event_time.open_producer(clocks, table, self.producer, self.time, self.now)
@@ -101,7 +101,7 @@ class ProducerAct:
 
 @dataclass(frozen=True)
 class BoundMark:
-    """A bound among the rows: `position` rows come before it."""
+    """A bound between rows: it comes after the first `position` rows."""
 
     position: int
     act: ProducerAct

@@ -1,9 +1,9 @@
-"""The machine's clock, trusted as far as it agrees with the elapsed time.
+"""The machine's clock, checked against the elapsed time.
 
 In: the record of the last epoch, the machine's clock, a monotonic counter of seconds that also runs while the machine
 sleeps. Out: `now()`. A clock that jumps ahead by more than an hour would expire all rows with a retention at once, and
-epochs never go back. So a jump is reported and not followed: time continues from before it until the clock agrees
-again, a database on another machine has the same time, or the user accepts the clock.
+epochs never go back. So Belvedere reports such a jump and continues from the time before it. It uses the clock again
+when the clock agrees, when a database on another machine has the same time, or when the user accepts it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from belvedere.values.instants import instant, microseconds
 
 NAME = "~clock"
-"""Its name among the offsets in an epoch's row."""
+"""Its key among the offsets in an epoch's row."""
 JUMP = timedelta(hours=1)
 HOUR = JUMP // timedelta(microseconds=1)
 STARTED = Path("/proc/sys/kernel/random/boot_id")
@@ -28,7 +28,8 @@ ACCEPT = "if it is right, start again with --accept-clock"
 
 @dataclass(frozen=True)
 class Ticks:
-    """Where the times come from, in microseconds: the clock, the counter, and since when the counter counts (a name; "" if unknown)."""
+    """Sources of time in microseconds: the clock, the monotonic counter, and an id of the counter's start ("" if
+    unknown)."""
 
     clock: Callable[[], int]
     counter: Callable[[], int]
@@ -36,17 +37,17 @@ class Ticks:
 
 
 def machine_ticks() -> Ticks:
-    """Return the ticks of this machine."""
+    """Return the sources of time of this machine."""
     kind = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # macOS counts sleep in CLOCK_MONOTONIC
     started = STARTED.read_text().strip() if STARTED.exists() else ""
     return Ticks(lambda: microseconds(datetime.now(UTC)), lambda: time.clock_gettime_ns(kind) // 1000, started)
 
 
 class MachineClock:
-    """Thread-safe; `heed` is for the thread that runs epochs."""
+    """A clock that does not follow jumps. Thread-safe; only the thread that runs epochs calls `heed`."""
 
     def __init__(self, noted: Mapping[str, Any] | None = None, *, accept: bool = False, ticks: Ticks | None = None):
-        """`noted` is what `document` said at the last epoch; `accept`: the machine's clock is right, whatever it says now."""
+        """Start from the last epoch's `document` (`noted`). If `accept`, the machine's clock is accepted as it is."""
         self.notify: Callable[[str], None] = lambda text: None
         self._ticks = ticks or machine_ticks()
         self._lock = threading.Lock()
@@ -56,13 +57,13 @@ class MachineClock:
             self._base = (noted["clock"], noted["counter"])
 
     def now(self) -> datetime:
-        """The time: the machine's, unless that has jumped ahead."""
+        """Return the machine's time, or the expected time if the machine's clock has jumped ahead."""
         with self._lock:
             clock, expected = self._read()
             return instant(expected if clock - expected > HOUR else clock)
 
     def heed(self, other: Callable[[], int | None]) -> None:
-        """Report a jump, again each hour; believe it where the clock of another machine (`other`, microseconds) says the same."""
+        """Report a jump, and again every hour. Accept it if another machine's clock (`other`, microseconds) agrees."""
         with self._lock:
             clock, expected = self._read()
             counter = self._ticks.counter()
@@ -101,6 +102,6 @@ class MachineClock:
 
 
 def duration_text(length: int) -> str:
-    """Microseconds as `10 days`, `3 hours`, for people."""
+    """Return microseconds as a text for users, such as `10 days` or `3 hours`."""
     hours = round(length / HOUR)
     return f"{round(hours / 24)} days" if hours >= 48 else f"{hours} hours" if hours > 1 else "an hour"

@@ -1,7 +1,7 @@
-"""Earlier bounds of the inputs, for delays: rows that a delay has not emitted yet were changed since then.
+"""Earlier bounds of the inputs, for delays: a delayed stage may still emit rows that changed since then.
 
 In: the bounds after every committed epoch, with its clock. Out: the bounds of the last epoch that is old enough.
-Nothing is stored across a restart: until enough time has passed no bound is known, and state stays a little longer.
+Nothing is stored across a restart. Until enough time has passed no bound is known, and state is kept a little longer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ resolution.
 
 
 class PastBounds:
-    """Remembers bounds for as long as the longest of some delays, in microseconds."""
+    """Records bounds for the longest of the given delays, in microseconds."""
 
     def __init__(self, delays: Iterable[int]):
         self._delays = tuple(delays)
@@ -27,7 +27,7 @@ class PastBounds:
         self._known: deque[tuple[int, Inputs]] = deque()
 
     def note(self, clock: int, bounds: Inputs) -> None:
-        """The bounds after an epoch that was committed, at its clock (microseconds since 1970)."""
+        """Record the bounds after a committed epoch with its clock (microseconds since 1970)."""
         if not self._delays:
             return
         if not self._known or clock - self._known[-1][0] >= self._gap:
@@ -36,6 +36,6 @@ class PastBounds:
             self._known.popleft()
 
     def before(self, clock: int, delay: int) -> Known:
-        """The bounds that held `delay` before a clock, or somewhat lower ones; none where that is not known."""
+        """Return the bounds at `delay` before a clock, or slightly lower ones; empty if they are not known."""
         found: Inputs = next((b for at, b in reversed(self._known) if at <= clock - delay), {})
         return lambda relation: found.get(relation) or {}

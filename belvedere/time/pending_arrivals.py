@@ -1,7 +1,8 @@
-"""The intake: rows, bounds, opens and closes as they are pushed, judged at once, held for the next epoch.
+"""The intake: pushed rows, bounds, opens and closes, checked at once and held for the next epoch.
 
-In: Arrow rows and times. Out: per epoch what waits for it: the arrivals by input id (late ones under `LATE(T)`) and the clocks after
-them. What an epoch did not take is applied again on the clocks that it has committed. Nothing is written here.
+In: Arrow rows and times. Out: per epoch the waiting arrivals by input id (late ones under `LATE(T)`) and the clocks
+after them. Entries that an epoch did not take are applied again to the clocks that it committed. Nothing is written
+here.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ REPORTED_AT_ONCE = 10
 
 @dataclass(frozen=True)
 class Waiting:
-    """Entries waiting for an epoch, in order of acceptance, and the clocks after them."""
+    """Entries that wait for an epoch, in order of acceptance, and the clocks after them."""
 
     clocks: Clocks
     entries: tuple[Entry, ...] = ()
     sequence: int = 0
-    """The number of the last entry, where they are numbered (`belvedere.intake`)."""
+    """Number of the last entry, if `belvedere.intake` numbers the entries."""
 
     def arrivals(self, catalog: Catalog) -> dict[str, pa.Table]:
-        """The rows by input id, each with the clock at its arrival (`_ingest_time`) and its place among all rows (`PLACE`)."""
+        """Return the rows by input id, each with its arrival time (`_ingest_time`) and its number among all rows
+        (`PLACE`)."""
         found: dict[str, list[pa.Table]] = {}
         place = 0
         for entry in self.entries:
@@ -49,12 +51,12 @@ class Waiting:
 
     @property
     def latest(self) -> int | None:
-        """The clock at the last arrival, in microseconds; None where nothing waits."""
+        """Return the time of the last arrival in microseconds; None if nothing waits."""
         return max((e.now for e in self.entries), default=None)
 
     @property
     def malformed(self) -> dict[str, list[Malformed]]:
-        """The rows that did not fit, by input id."""
+        """Return the malformed rows by input id."""
         found: dict[str, list[Malformed]] = {}
         for entry in self.entries:
             if isinstance(entry, AcceptedRows) and entry.malformed:
@@ -70,23 +72,23 @@ class Intake:
     clocks: Clocks = field(default_factory=Clocks)
     entries: list[Entry] = field(default_factory=list)
     ahead: int | None = None
-    """Microseconds by which a time may be ahead of the clock at its arrival to move a bound; None: without limit."""
+    """Maximum microseconds by which a time may be after its arrival and still advance a bound; None: no limit."""
 
     def resume(self, clocks: Clocks) -> None:
-        """Go on from committed clocks: what still waits for an epoch moves them again in the same way."""
+        """Continue from committed clocks: the entries that still wait are applied to them again."""
         self.clocks = clocks
         for entry in self.entries:
             self.clocks = entry.advanced(self.clocks, self.catalog)
 
     def hold(self, entry: Entry) -> None:
-        """Take in what was decided."""
+        """Add an accepted entry."""
         self.clocks = entry.advanced(self.clocks, self.catalog)
         self.entries.append(entry)
 
     def judge(
         self, table: Input, rows: pa.Table, now: int, producer: str | None = None, malformed: Sequence[Malformed] = ()
     ) -> tuple[AcceptedRows, Admission]:
-        """Decide which rows are late, by the clocks as they are. Nothing is held yet."""
+        """Find the late rows by the present clocks. Nothing is added yet."""
         if producer is not None:
             self.event_time_column(table, None)
         rows = with_arrival(table, rows, now)
@@ -99,32 +101,32 @@ class Intake:
         return AcceptedRows(table.id, now, producer, admission.taken, late, tuple(malformed), self.ahead), admission
 
     def insert(self, table: Input, rows: pa.Table, now: int, producer: str | None = None) -> None:
-        """Take rows in. Late rows go to `LATE(T)`; raises B5024 naming them where the stream rejects them."""
+        """Insert rows. Late rows go to `LATE(T)`. If the stream rejects late rows, B5024 is raised and names them."""
         taken, admission = self.judge(table, rows, now, producer)
         self.hold(taken)
         if admission.late and table.late is LatePolicy.REJECT:
             raise BelvedereError([refused(table, r) for r in admission.late[:REPORTED_AT_ONCE]])
 
     def delete(self, table: Input, rows: pa.Table) -> None:
-        """Take retractions in; their times do not count."""
+        """Delete rows. Their times do not advance the clocks."""
         self.hold(AcceptedRows(table.id, 0, None, rows))
 
     def bound(
         self, table: Input, time: int, now: int, *, column: str | None, producer: str | None, strict: bool
     ) -> None:
-        """A bound of a producer on an event-time column (None: the first)."""
+        """Apply a bound of a producer to an event-time column (None: the first)."""
         self.hold(self.decide(ProducerAct(Act.BOUND, table.id, now, producer, time, column, strict)))
 
     def open(self, table: Input, producer: str | None, bound: int | None, now: int) -> None:
-        """A producer comes."""
+        """Attach a producer."""
         self.hold(self.decide(ProducerAct(Act.OPEN, table.id, now, producer, bound)))
 
     def close(self, table: Input, producer: str | None, now: int) -> None:
-        """A producer goes; raises B5022 where it is not there."""
+        """Detach a producer; raises B5022 if it is not attached."""
         self.hold(self.decide(ProducerAct(Act.CLOSE, table.id, now, producer)))
 
     def decide(self, act: ProducerAct) -> ProducerAct:
-        """The act on the event-time column that it means; raises B5021 or B5022 where it cannot be."""
+        """Return the act with its event-time column filled in; raises B5021 or B5022 if it is not valid."""
         table = self.catalog.inputs[act.table]
         name = self.event_time_column(table, act.column)
         known = self.clocks.clock(table.id, name).producers
@@ -136,21 +138,21 @@ class Intake:
     def waiting(self, now: int | None = None) -> Waiting:
         """Return the entries for the next epoch.
 
-        `now` is its clock: later rows are checked against the bounds that the epoch will have, also where these exclude
-        silent producers.
+        `now` is its clock. Later rows are checked against the bounds that the epoch will have, also if these exclude
+        idle producers.
         """
         if now is not None:
             self.clocks = event_time.pass_time(self.clocks, self.catalog, now)
         return Waiting(self.clocks, tuple(self.entries))
 
     def committed(self, waiting: Waiting, clocks: Clocks) -> None:
-        """An epoch has taken `waiting` in and left the clocks at `clocks`: what came since goes on from there."""
+        """Remove the entries that an epoch has committed, and apply later entries to its `clocks`."""
         del self.entries[: len(waiting.entries)]
         self.resume(clocks)
 
     @staticmethod
     def event_time_column(table: Input, column: str | None) -> str:
-        """The event-time column of that name, or the first; raises B5021 where there is none."""
+        """Return the event-time column of that name, or the first; raises B5021 if there is none."""
         names = [w.column for w in table.watermarks]
         if not names:
             hint = f"declare one: WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS among the columns of {table.name}"
@@ -168,7 +170,7 @@ class Intake:
 
 
 def log_late_rows(table: Input, before: Clocks, admission: Admission) -> None:
-    """Log late rows: the first, the tenth, the hundredth ... of an input."""
+    """Log the first, the tenth, the hundredth ... late row of an input."""
     counted = before.counts.get(table.id, Counts()).late
     for number in log_points(counted, counted + len(admission.late)):
         row = admission.late[number - counted - 1]
@@ -178,10 +180,13 @@ def log_late_rows(table: Input, before: Clocks, admission: Admission) -> None:
 
 
 def refused(table: Input, row: LateRow) -> Diagnostic:
-    """The error for the sender of a late row whose stream rejects such rows."""
+    """Return the error for the sender of a late row if its stream rejects such rows."""
     return Diagnostic(
         "B5024",
-        f'row {row.index + 1} of "{table.name}" is late: {row.column} {_time(row.time)} is below the bound {_time(row.bound)}',
+        (
+            f'row {row.index + 1} of "{table.name}" is late: '
+            f"{row.column} {_time(row.time)} is below the bound {_time(row.bound)}"
+        ),
         hint=f"see LATE({table.name}); to accept it declare a delay with WATERMARK FOR, or LATE DROP or LATE KEEP",
     )
 

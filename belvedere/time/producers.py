@@ -1,8 +1,9 @@
-"""The clock of one event-time column of one stream: its producers' promises and the bound that follows from them.
+"""The clock of one event-time column of one stream: its producers' promises and the resulting bound.
 
-In: producers that come, send rows or bounds, and go. Out: immutable `StreamClock`s. A bound t says that no later row is below t;
-the stream's bound is the least over its attached producers, it never goes back and outlives them (SQLstream, 'Semantics of Rowtime
-Bounds'). Times are microseconds since 1970. Nothing here knows rows, policies or epochs.
+In: producers that attach, send rows or bounds, and detach. Out: immutable `StreamClock`s. A bound t says that no later
+row is below t. The stream's bound is the least bound of its attached producers. It never decreases, and remains after
+they detach (SQLstream, 'Semantics of Rowtime Bounds'). Times are microseconds since 1970. Rows, late-row policies and
+epochs are not known here.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 STRICT = 1_000
-"""A strict bound t is the non-strict bound t + 1 ms: the precision of rowtimes."""
+"""Precision of rowtimes in microseconds: a strict bound t is the non-strict bound t + 1 ms."""
 
 
 @dataclass(frozen=True)
 class Producer:
-    """One attached producer: its own bound (None before its first row or bound) and when it was last heard of."""
+    """One attached producer: its own bound (None before its first row or bound) and the time of its last message."""
 
     bound: int | None = None
     heard: int | None = None
@@ -25,11 +26,11 @@ class Producer:
 
 @dataclass(frozen=True)
 class StreamClock:
-    """The bound of one event-time column, and who may still send rows.
+    """The bound of one event-time column, and the producers that may still send rows.
 
-    `reached` is the highest bound that rows imply: the bound once every producer has gone. `started` is False until the
-    first row or explicit bound: a bound that a producer names as it opens binds that producer alone. `assumed` marks a bound for
-    which silent producers were passed over (IDLE AFTER).
+    `reached` is the highest bound that rows imply. It becomes the bound when every producer has detached. `started` is
+    False until the first row or explicit bound; a bound given on opening applies to that producer alone. `assumed`
+    marks a bound that ignores idle producers (IDLE AFTER).
     """
 
     bound: int | None = None
@@ -39,44 +40,45 @@ class StreamClock:
     assumed: bool = False
 
     def least_for(self, producer: str | None) -> int | None:
-        """The least time that a row of this producer may have."""
+        """Return the least time that a row of this producer may have."""
         own = self.producers.get(producer)
         return highest(self.bound, own.bound if own is not None else None)
 
     def as_document(self) -> dict[str, Any]:
-        """The clock as JSON data."""
+        """Return the clock as JSON data."""
         return vars(self) | {"producers": [[name, p.bound, p.heard] for name, p in self.producers.items()]}
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> StreamClock:
-        """The clock that `as_document` wrote."""
+        """Read a clock from the result of `as_document`."""
         producers = {name: Producer(bound, heard) for name, bound, heard in document.get("producers", ())}
         return cls(**{**document, "producers": producers})
 
 
 def highest(*bounds: int | None) -> int | None:
-    """The greatest of those that are known."""
+    """Return the greatest of the known bounds; None if there is none."""
     return max((b for b in bounds if b is not None), default=None)
 
 
 def opened(clock: StreamClock, producer: str | None, bound: int | None, now: int) -> StreamClock:
-    """A producer attaches; without a bound it has no clock of its own and holds the stream where it is."""
+    """Attach a producer. Without a bound it has no clock of its own and keeps the stream's bound where it is."""
     return advanced(_raised(clock, producer, bound, now), None, now)
 
 
 def bounded(clock: StreamClock, producer: str | None, bound: int, now: int) -> StreamClock:
-    """A producer says that none of its later rows is below `bound`; a bound lower than its present one changes nothing."""
+    """Apply a producer's promise that no later row is below `bound`. A lower bound than its present one is ignored."""
     return advanced(replace(_raised(clock, producer, bound, now), started=True), None, now)
 
 
 def rows_seen(clock: StreamClock, producer: str | None, implied: int | None, now: int) -> StreamClock:
-    """A producer has sent rows whose greatest implied bound is `implied` (None: its rows imply none)."""
+    """Apply rows of a producer whose greatest implied bound is `implied` (None: they imply none)."""
     moved = replace(_raised(clock, producer, implied, now), started=True, reached=highest(clock.reached, implied))
     return advanced(moved, None, now)
 
 
 def closed(clock: StreamClock, producer: str | None, now: int) -> StreamClock:
-    """A producer goes: it holds nothing back any more. When the last one goes, all rows that wait may pass."""
+    """Detach a producer: it no longer holds back the stream. After the last one, the bound rises to the highest implied
+    one."""
     left = {name: p for name, p in clock.producers.items() if name != producer}
     if clock.producers and not left:
         return replace(clock, producers=left, bound=highest(clock.bound, clock.reached))
@@ -84,7 +86,7 @@ def closed(clock: StreamClock, producer: str | None, now: int) -> StreamClock:
 
 
 def advanced(clock: StreamClock, idle_after: int | None, now: int) -> StreamClock:
-    """The clock with the bound that its producers allow; those silent for `idle_after` microseconds are passed over."""
+    """Return the clock with the bound that its producers allow, ignoring those idle for `idle_after` microseconds."""
     if not clock.started or not clock.producers:
         return clock
     promised = _least(clock.producers)
@@ -96,9 +98,9 @@ def advanced(clock: StreamClock, idle_after: int | None, now: int) -> StreamCloc
 
 
 def holding_back(clock: StreamClock) -> tuple[str | None, ...]:
-    """Return the producers that the stream waits for: those without a bound, else those with the least one.
+    """Return the producers that hold back the stream: those without a bound, else those with the least one.
 
-    A single producer with a bound does not hold the stream back, nor do producers excluded as silent.
+    A single producer with a bound does not hold the stream back, nor do producers excluded as idle.
     """
     unknown = tuple(name for name, p in clock.producers.items() if p.bound is None)
     if unknown and not clock.assumed:
@@ -116,13 +118,13 @@ def holding_back(clock: StreamClock) -> tuple[str | None, ...]:
 
 
 def _least_of_active(known: Mapping[str | None, Producer], idle_after: int, now: int) -> int | None:
-    """The least bound of those heard of lately; where all are silent none holds another back."""
+    """Return the least bound of the producers that are not idle. If all are idle, return the greatest known bound."""
     active = {n: p for n, p in known.items() if p.heard is None or now - p.heard < idle_after}
     return _least(active) if active else highest(*(p.bound for p in known.values()))
 
 
 def _least(producers: Mapping[str | None, Producer]) -> int | None:
-    """The least bound; None where some producer has none."""
+    """Return the least bound; None if some producer has none."""
     bounds = [p.bound for p in producers.values()]
     known = [b for b in bounds if b is not None]
     return min(known) if known and len(known) == len(bounds) else None

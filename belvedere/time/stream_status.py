@@ -1,6 +1,6 @@
 """The status of each stream: its bounds, and the producers that hold them back.
 
-In: the catalog and the clocks after an epoch. Out: one `StreamStatus` per event-time column, for people.
+In: the catalog and the clocks after an epoch. Out: one `StreamStatus` per event-time column, for display.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from belvedere.time.producers import holding_back
 
 @dataclass(frozen=True)
 class StreamStatus:
-    """An event-time column's bound (microseconds since 1970; None: there is none yet), whether it passes over silent producers, who
-    holds it back, and the count of the stream's late rows.
-    """
+    """Status of an event-time column: its bound (microseconds since 1970; None if it has none), whether the bound
+    ignores idle producers, the producers that hold it back, and the stream's count of late rows."""
 
     stream: str
     column: str
@@ -27,7 +26,7 @@ class StreamStatus:
 
 
 def stream_statuses(catalog: Catalog, clocks: Clocks) -> tuple[StreamStatus, ...]:
-    """The status of all streams, in the order of the script."""
+    """Return the status of all streams, in the order of the script."""
     found = []
     for table in catalog.inputs.values():
         late = clocks.counts.get(table.id, Counts()).late
