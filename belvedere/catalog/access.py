@@ -12,7 +12,7 @@ from belvedere.schema import Schema
 
 
 class Right(StrEnum):
-    """The rights of callers."""
+    """Actions that a role may be allowed to perform."""
 
     READ = "read"
     PUSH = "push"
@@ -25,8 +25,10 @@ ALL_RIGHTS = frozenset(Right)
 
 @dataclass(frozen=True)
 class RowCondition:
-    """Which rows of a relation a role may see. `condition` is over its columns, which `schema` has; `parameters` are the claims of the
-    caller's token in it.
+    """Condition on the rows of a relation that a role may see.
+
+    `condition` is an expression over the columns of `schema`. `parameters` are its parameters; their values are claims
+    of the caller's token.
     """
 
     condition: Expr
@@ -36,26 +38,27 @@ class RowCondition:
 
 @dataclass(frozen=True)
 class Grant:
-    """The rights of a role and the data that it sees (`[roles.NAME]` of the project file); everything else is denied."""
+    """Rights and visible data of a role (`[roles.NAME]` of the project file); everything else is denied."""
 
     role: str
     rights: frozenset[Right] = frozenset((Right.READ,))
     relations: frozenset[str] = frozenset()
-    """The ids of inputs, views and subscriptions that they may read."""
+    """Ids of inputs, views and subscriptions that the role may read."""
     templates: frozenset[str] = frozenset()
     pushes: frozenset[str] = frozenset()
-    """The ids of inputs that they may push to."""
+    """Ids of inputs that the role may push to."""
     hidden: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """The columns of these relations that are not there for them, by id."""
+    """Columns hidden from the role, by id of the relation."""
     row_conditions: Mapping[str, RowCondition] = field(default_factory=dict)
     """Conditions that restrict the visible rows, by relation."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """The grants of all roles, or the one that a catalog is seen by."""
+    """Grants of all roles, or of the one role for which a catalog is restricted."""
 
     grants: Mapping[str, Grant] = field(default_factory=dict)
     """Grants by the role's name."""
     grant: Grant | None = None
-    """The role for which this is all that there is (`belvedere.api.reads.role_view`); None: for everybody."""
+    """Grant of the role to which the catalog is restricted (`belvedere.api.reads.role_view`); None if it is not
+    restricted."""

@@ -26,7 +26,7 @@ from belvedere.schema import Schema
 
 @dataclass(frozen=True)
 class Catalog:
-    """Everything a script defines. Mappings have the order of definition; their keys are ids (templates: names)."""
+    """All definitions of a script. Mappings keep the order of definition; their keys are ids (names for templates)."""
 
     inputs: Mapping[str, Input] = field(default_factory=dict)
     views: Mapping[str, View] = field(default_factory=dict)
@@ -35,16 +35,17 @@ class Catalog:
     subscriptions: Mapping[str, Subscription] = field(default_factory=dict)
     exports: tuple[Export, ...] = ()
     public: frozenset[str] = frozenset()
-    """Ids that the API shows and the store therefore holds: the last definition of every public name."""
+    """Ids of relations that the API shows and the store therefore holds: the last definition of every public name."""
     unlisted: frozenset[str] = frozenset()
-    """Ids of relations without their own endpoint: they are served through templates and relationships that read them.
-    """
+    """Ids of relations without their own endpoint. They are served through templates and relationships that
+    read them."""
     histories: Mapping[str, int | None] = field(default_factory=dict)
-    """Ids whose former versions are retained (WITH HISTORY), each with the microseconds for which they are; None = always."""
+    """Retention of former versions (WITH HISTORY) by id, in microseconds; None = no limit."""
     functions: tuple[OwnFunction, ...] = ()
-    """The functions of the project, which queries may call."""
+    """Functions of the project, which queries may call."""
     database: str | None = None
-    """The kind of database of the store (`sqlite`, `postgres`): what it cannot compute is refused. None: not known, any may be meant."""
+    """Kind of database of the store (`sqlite`, `postgres`): the compiler rejects what it cannot compute. None if
+    unknown; then any database is possible."""
     hints: Hints = field(default_factory=Hints)
     """Hints on single relations."""
     placement: ViewPlacement = field(default_factory=ViewPlacement)
@@ -58,21 +59,21 @@ class Catalog:
         return tuple(sorted({*self.public, *(t.name for t in self.templates.values())}))
 
     def schema_of(self, relation: str) -> Schema:
-        """The schema of an input, view or subscription by its id."""
+        """Return the schema of an input, view or subscription by its id."""
         found = self.inputs.get(relation) or self.views.get(relation) or self.subscriptions[relation]
         return found.schema
 
     def name_of(self, relation: str) -> str:
-        """The name of an input, view or subscription as the script spells it."""
+        """Return the name of an input, view or subscription as spelled in the script."""
         found = self.inputs.get(relation) or self.views.get(relation) or self.subscriptions[relation]
         return found.name
 
     def late_of(self, table: str) -> Input | None:
-        """The input that holds the late rows of an input."""
+        """Return the input that holds the late rows of an input; None if there is none."""
         return next((t for t in self.inputs.values() if t.late_of == table), None)
 
     def find(self, name: str) -> str | None:
-        """The id of the last definition of a name, whatever its case."""
+        """Return the id of the last definition of a name, ignoring case; None if it is not defined."""
         ids = (*self.inputs, *self.views, *self.subscriptions)
         return next((i for i in ids if i == name), None) or next(
             (i for i in ids if i.casefold() == name.casefold()), None
@@ -80,6 +81,6 @@ class Catalog:
 
 
 def pushed_inputs(catalog: Catalog) -> dict[str, Input]:
-    """The inputs that clients push to, by id: those that no source feeds."""
+    """Return the inputs without a source, by id. Clients push rows to them."""
     pushes = catalog.inputs.keys() if catalog.access.grant is None else catalog.access.grant.pushes
     return {i: t for i, t in catalog.inputs.items() if t.source is None and t.late_of is None and i in pushes}

@@ -9,14 +9,14 @@ from enum import StrEnum
 
 @dataclass(frozen=True)
 class QueryArgument:
-    """An argument of an endpoint that a column equals; `required`: it must be given."""
+    """An argument of an endpoint: a column must equal it. If `required`, the request must give it."""
 
     column: str
     required: bool
 
 
 class Placement(StrEnum):
-    """Where a view is computed: by epochs, which store it, or by each request."""
+    """Where a view is computed: in each epoch, with a stored result, or at each request."""
 
     MAINTAIN = "maintain"
     AT_READ = "at_read"
@@ -26,11 +26,11 @@ class OnError(StrEnum):
     """Action when an expression fails on a row of a view."""
 
     STOP = "stop"
-    """The run ends, at the last good epoch."""
+    """The run ends and the store remains at the last good epoch."""
     NULL = "null"
     """The expression gives NULL."""
     QUARANTINE = "quarantine"
-    """The view keeps the rows of its last good epoch, and others go on."""
+    """The view keeps the rows of its last good epoch; other views continue."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Hints:
     """Hints on single relations, by id; query templates by name."""
 
     query_by: Mapping[str, tuple[QueryArgument, ...]] = field(default_factory=dict)
-    """The arguments that endpoints have beside `filter`, by id (`/*+ query_by_all(a) */`)."""
+    """Arguments of endpoints in addition to `filter`, by id (`/*+ query_by_all(a) */`)."""
     placed: Mapping[str, Placement] = field(default_factory=dict)
     """Placement of views by id, as the script sets it (`/*+ maintain */`, `/*+ at_read */`); the optimizer does not
     change it.

@@ -1,4 +1,4 @@
-"""The tables that rows arrive in: where from, what a row must fulfil, and how late it may come."""
+"""Input tables: their sources, conditions on rows, and limits for late rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class LatePolicy(StrEnum):
 
 @dataclass(frozen=True)
 class Watermark:
-    """An event-time column of an input. `delay` in microseconds behind its rows; None = only explicit bounds count."""
+    """Event-time column of an input. `delay` is the watermark delay in microseconds; None = only explicit
+    bounds count."""
 
     column: str
     delay: int | None = None
@@ -44,7 +45,8 @@ class MetadataKind(StrEnum):
 
 @dataclass(frozen=True)
 class Metadata:
-    """Where a value comes from that no client gives: the clock at arrival, an identity made at arrival, or a claim of the caller's token.
+    """Origin of a column value that clients do not send: the clock at arrival, an id created at arrival, or a claim of
+    the caller's token.
 
     `claim` is the claim's path in the token: `auth.realm.user` is `("realm", "user")`.
     """
@@ -54,7 +56,7 @@ class Metadata:
 
     @property
     def meaning(self) -> str:
-        """Return a description of the value for people."""
+        """Return a description of the value for messages."""
         if self.kind is MetadataKind.CLAIM:
             return f"the claim `{'.'.join(self.claim)}` of the caller's token"
         return "the time of arrival" if self.kind is MetadataKind.TIMESTAMP else "an identity assigned on arrival"
@@ -62,7 +64,7 @@ class Metadata:
 
 @dataclass(frozen=True)
 class SourceTable:
-    """Where an import reads from: a source of the project file and the table's name in it, with its options."""
+    """What an import reads: a source of the project file and the table's name in it, with options."""
 
     source: str
     table: str
@@ -71,10 +73,10 @@ class SourceTable:
     columns: pa.Schema | None = None
     """Columns inferred from rows; they are fixed for the life of the store."""
     declared: Source | None = None
-    """The source itself, where the script says it in WITH and no project file does."""
+    """Source declared in the script's WITH clause; None if the project file declares it."""
 
     def source_in(self, project: ProjectSettings) -> Source | None:
-        """The source that it reads: of the script, or of the project file."""
+        """Return the source, from the script or else from the project file."""
         return self.declared or project.source(self.source)
 
 
@@ -86,7 +88,8 @@ ARRIVAL_COLUMNS = (
 
 @dataclass(frozen=True)
 class Check:
-    """A condition that each row of an input fulfils, or leaves open; by its name, or its text where it has none."""
+    """CHECK condition of an input's rows; it accepts true and NULL. `name` is its text if the script does not
+    name it."""
 
     name: str
     text: str
@@ -96,7 +99,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Input:
-    """A table that rows arrive in. Its schema ends with the hidden `_uid` BIGINT and `_ingest_time` TIMESTAMP.
+    """A table that receives rows. Its schema ends with the hidden `_uid` BIGINT and `_ingest_time` TIMESTAMP.
 
     `schema.key` is the declared primary key, else `("_uid",)`. Nested data stays in array and struct columns here;
     nested tables are views that unnest them.
@@ -114,16 +117,16 @@ class Input:
     span: Span | None = None
     doc: str | None = None
     late_of: str | None = None
-    """The id of the input whose late rows these are."""
+    """Id of the input whose late rows this input holds."""
     metadata: Mapping[str, Metadata] = field(default_factory=dict)
-    """The columns that the intake fills in, by name."""
+    """Columns that the ingest service fills in, by name."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Default values by column, in the form in which rows bring them."""
+    """Default values by column, in their input form."""
     checks: tuple[Check, ...] = ()
 
     @property
     def append_only(self) -> bool:
-        """Whether rows only ever arrive: neither updates nor deletes."""
+        """Return whether rows are only inserted, never updated or deleted."""
         return not self.primary_key and self.kind is not InputKind.TABLE
 
 
@@ -131,7 +134,8 @@ LATE_REASON, LATE_BOUND = "reason", "bound"
 
 
 def late_input(table: Input) -> Input:
-    """`LATE(T)`: the rows of an input that came below its bound and were not used, each with the reason and the bound."""
+    """Return `LATE(T)`: the rows of an input that arrived below its bound and were not used, each with reason and
+    bound."""
     columns = [replace(c, hidden=False, nullable=True) for c in table.schema if c.name not in (UID, INGEST_TIME)]
     taken = {c.name.casefold() for c in columns}
     for name, type_ in ((LATE_REASON, pa.string()), (LATE_BOUND, TIMESTAMP)):

@@ -1,11 +1,12 @@
-"""Ids as people read them."""
+"""Display names of ids."""
 
 from __future__ import annotations
 
 import re
 
 IMPORTED = "~imported"
-"""Ends the name of a relation of another script that no IMPORT names; it begins with an underscore more."""
+"""Suffix of the name of a relation that an imported script defines and no IMPORT names. The name also gets a leading
+underscore."""
 
 
 _HIDDEN = re.compile(rf"_((?:\w|[().`])+){IMPORTED}")
@@ -15,9 +16,9 @@ _EARLIER = re.compile(r"(?<=\w)~(\d+)(\$\w+)?")
 
 
 def shown_names(text: str) -> str:
-    """A text for people in which earlier definitions of a name are called so: `Hot~1$state` is `Hot$state (definition 1)`.
+    """Return a text with ids replaced by display names: `Hot~1$state` becomes `Hot$state (definition 1)`.
 
-    Relations of another script that no IMPORT names have the names that they have there.
+    Relations of an imported script that no IMPORT names get the names that they have in that script.
     """
     text = _HIDDEN.sub(lambda found: found[1], text) if IMPORTED in text else text
     return _EARLIER.sub(lambda found: f"{found[2] or ''} (definition {found[1]})", text)

@@ -35,7 +35,7 @@ class Subscription:
 
 @dataclass(frozen=True)
 class Export:
-    """A view's changes or a subscription's events on their way to `sink.target`."""
+    """Export of a view's changes or a subscription's events to `sink.target`."""
 
     relation: str
     sink: str
@@ -45,4 +45,4 @@ class Export:
 
 
 EVENT_COLUMNS = frozenset(("_op", "_event_time", "_seq", "_old"))
-"""The columns that an event has beside those of its row: served, though they begin with an underscore."""
+"""Columns of an event in addition to those of its row. They are served although they begin with an underscore."""

@@ -1,4 +1,4 @@
-"""Query templates, and the parameters that they and relationships have."""
+"""Query templates, and the parameters of templates and relationships."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Parameter:
     type: pa.DataType
     nullable: bool = False
     default: bool | int | float | str | None = None
-    """Value if the caller passes none, in the form in which a client would write it; None: the parameter is required.
-    """
+    """Value if the caller passes none, in the input form of clients; None: the parameter is required."""
     metadata: Metadata | None = None
-    """The claim of the caller's token that it is; then no client gives it."""
+    """Claim of the caller's token that gives the value; then clients cannot pass it."""
 
 
 @dataclass(frozen=True)
 class QueryTemplate:
-    """A registered query: `plan` holds `exp.Placeholder`s for its parameters. `name` is made up for a nameless SELECT."""
+    """A registered query. `plan` holds `exp.Placeholder`s for its parameters. A SELECT without a name gets a generated
+    `name`."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -38,6 +38,6 @@ class QueryTemplate:
     doc: str | None = None
     sql: str = ""
     events: bool = False
-    """Whether its rows are events of the subscription of its name."""
+    """Whether its rows are events of the subscription of the same name."""
     is_named: bool = True
-    """Whether the script gives it its name."""
+    """Whether the script gives its name."""

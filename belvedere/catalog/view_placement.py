@@ -1,4 +1,4 @@
-"""Which views the store computes when they are read."""
+"""Views that the store computes at read time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from belvedere.plan.operators.nodes import Node
 
 @dataclass(frozen=True)
 class ViewPlacement:
-    """The public views that are not stored, and what is stored and indexed for them: as the script says, or the choice of `optimize`."""
+    """Public views that are not stored, and the views and indexes stored for them. The script or `optimize` chooses
+    them."""
 
     at_read: Mapping[str, Node] = field(default_factory=dict)
-    """Public views that are not stored, each with its plan over relations that are: the store computes them when they are read."""
+    """Plans of public views that are not stored, over stored relations. The store computes them at read time."""
     part_paths: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
-    """Paths of the stored parts in the plans of views that are stored in part."""
+    """Paths of the stored parts in the plans of partly stored views."""
     parts: frozenset[str] = frozenset()
-    """Private views that are stored as parts of such views: what the database does not compute of them."""
+    """Private views stored as parts of such views, because the database cannot compute them."""
     scanning: frozenset[str] = frozenset()
-    """Query templates that have no index of their own: the choice lets them scan."""
+    """Query templates without an index: the optimizer lets them scan."""

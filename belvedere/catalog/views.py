@@ -1,4 +1,4 @@
-"""A view as it is defined: its query as a plan, and where it is nested."""
+"""Definition of a view: its query as a plan, and the table under which it is nested."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class View:
     """A maintained query. `plan` carries its key (`belvedere.plan.rewrites.keys.carry_keys`); `schema` is the plan's.
 
     `parent` is the id of the table under which it is nested (then `parent_key` pairs its columns with the parent's).
-    `sql` is the definition as written, for people; `query` is the same with what its names mean.
+    `sql` is the definition as written, for display; `query` is its tree with resolved names.
     """
 
     id: str
@@ -28,5 +28,5 @@ class View:
     parent_key: tuple[tuple[str, str], ...] = ()
     sql: str = ""
     order: tuple[Order, ...] = ()
-    """The order of its rows where a reader says no other: by its columns, hidden ones too."""
+    """Default order of its rows for readers that request none; it may use hidden columns."""
     query: ResolvedQuery | None = field(default=None, compare=False, repr=False)

@@ -1,6 +1,6 @@
-"""Values of the engine as the protocol has them.
+"""Conversion of values of `belvedere.editor` to protocol types.
 
-In: spans, diagnostics, proposals. Out: types of lsprotocol, with positions in the encoding that was agreed on.
+In: spans, diagnostics, proposals. Out: types of lsprotocol, with positions in the negotiated encoding.
 """
 
 from __future__ import annotations
@@ -44,15 +44,13 @@ SYMBOLS = {
 
 
 def to_range(lines: LineIndex, start: int, end: int, encoding: str) -> lsp.Range:
-    """A span."""
+    """Return the range of a span."""
     return lsp.Range(lsp.Position(*lines.position(start, encoding)), lsp.Position(*lines.position(end, encoding)))
 
 
 def to_diagnostic(found: Diagnostic, lines: LineIndex, encoding: str) -> lsp.Diagnostic:
-    """Return a diagnostic; its hint and detail are lines of the message.
-
-    Without a position it is placed at the beginning.
-    """
+    """Return a diagnostic; its hint and detail are lines of the message. Without a position it is placed at the
+    beginning."""
     start, end = (found.span.start, found.span.end) if found.span is not None else (0, 0)
     said = [found.message, *(f"{w}: {t}" for w, t in (("detail", found.detail), ("hint", found.hint)) if t)]
     own = [la for la in found.labels if found.span is not None and la.span.file == found.span.file]
@@ -74,7 +72,7 @@ def to_diagnostic(found: Diagnostic, lines: LineIndex, encoding: str) -> lsp.Dia
 
 
 def to_completion(found: Proposals, lines: LineIndex, encoding: str) -> list[lsp.CompletionItem]:
-    """Words to choose from, names before keywords."""
+    """Return completion items, names before keywords."""
     where = to_range(lines, found.start, found.end, encoding)
     return [_item(p, where) for p in found.found]
 
@@ -93,7 +91,7 @@ def _item(found: Proposal, where: lsp.Range) -> lsp.CompletionItem:
 
 
 def to_symbol(entry: OutlineEntry, lines: LineIndex, encoding: str) -> lsp.DocumentSymbol:
-    """An entry of the outline."""
+    """Return an entry of the outline."""
     return lsp.DocumentSymbol(
         name=entry.name,
         kind=SYMBOLS.get(entry.kind, lsp.SymbolKind.Object),

@@ -1,6 +1,6 @@
-"""The scripts that an editor has open, and neighbouring ones.
+"""Scripts that an editor has open, and neighbouring ones.
 
-In: addresses and texts. Out: `Document`s; one that is not open is read from its file. All share the known tables of
+In: URIs and texts. Out: `Document`s; a script that is not open is read from its file. All share the cached tables of
 sources.
 """
 
@@ -17,17 +17,17 @@ from belvedere.project.settings import read_file
 
 
 def path_of(uri: str) -> Path:
-    """The path of an address; a text that was never saved has one that does not exist."""
+    """Return the path of a URI. The path of a document that was never saved does not exist."""
     parts = urlsplit(uri)
     path = unquote(parts.path)
     if parts.scheme != "file":
         return Path.cwd() / f"{Path(path).name or 'untitled'}"
-    drive = path[1:] if len(path) > 2 and path[2] == ":" else path  # /C:/folder of Windows
+    drive = path[1:] if len(path) > 2 and path[2] == ":" else path  # Windows: /C:/folder
     return Path(drive).resolve()
 
 
 class OpenDocuments:
-    """Documents by path."""
+    """Open documents by path."""
 
     def __init__(self, open_project: Opened):
         self._open_project, self._tables = open_project, CachedTables()
@@ -35,26 +35,27 @@ class OpenDocuments:
         self._read: dict[Path, tuple[int, Document]] = {}
 
     def open(self, uri: str, text: str) -> Document:
-        """A document whose text the editor says from now on."""
+        """Return a document whose text the editor owns from now on."""
         path = path_of(uri)
         self.opened[path] = self._made(path, text)
         return self.opened[path]
 
     def at(self, uri: str) -> Document:
-        """An open document. Raises KeyError."""
+        """Return an open document. Raises KeyError."""
         return self.opened[path_of(uri)]
 
     def close(self, uri: str) -> None:
-        """The file is what counts again."""
+        """Close a document: from now on its text is that of its file."""
         self.opened.pop(path_of(uri), None)
 
     def text(self, path: Path) -> str:
-        """A script's text as its editor has it, else that of its file. Raises OSError and UnicodeDecodeError."""
+        """Return a script's text from its editor, else from its file. Raises OSError and UnicodeDecodeError."""
         opened = self.opened.get(path)
         return opened.text if opened is not None else read_file(path)
 
     def beside(self, document: Document, folders: Iterable[Path]) -> LinkedScripts:
-        """The scripts that a document may import, or that may import it: in its folder, the editor's and the search path."""
+        """Return the scripts that a document may import, or that may import it: in its folder, the editor's folders and
+        the search path."""
         inside = (f for f in folders if document.path.is_relative_to(f))
         paths, whole = scripts_in((*inside, document.path.parent, *document.project.script_path))
         paths = [p for p in dict.fromkeys((*self.opened, *paths)) if p != document.path]
@@ -76,8 +77,7 @@ class OpenDocuments:
         return Document(path, text, self._open_project, self._tables, self.text)
 
     def forget(self) -> None:
-        """Forget all compiles, after a change of a script, the project file or data: everything is recompiled on
-        demand.
-        """
+        """Discard all compiled scripts, after a change of a script, the project file or data. They are recompiled on
+        demand."""
         for document in (*self.opened.values(), *(d for _, d in self._read.values())):
             document.forget()

@@ -40,22 +40,22 @@ from belvedere.project.settings import read_file
 
 FAILED = "B9156"
 PAUSE_SECONDS = 0.15
-"""Seconds without a key until diagnostics are computed."""
+"""Seconds without typing until diagnostics are computed."""
 WATCHED = ("**/*.sqrl", "**/belvedere.toml")
 
 
 FindStore = Callable[[Path, str | None], str]
-"""The URL of a script's store, where the editor names one or none."""
+"""Function that returns the URL of a script's store; its second argument is the URL that the editor names, or None."""
 
 
 class RequestRefused(JsonRpcException):
-    """A request that cannot be done, with the reason for whoever asked."""
+    """A request that cannot be executed, with the reason for the user."""
 
     CODE = -32803
 
 
 class ScriptServer(LanguageServer):
-    """The documents of one editor, and the diagnostics that are on their way."""
+    """The documents of one editor, and their pending diagnostics."""
 
     def __init__(self, open_project: Opened, find_store: FindStore | None = None):
         super().__init__(
@@ -67,27 +67,27 @@ class ScriptServer(LanguageServer):
         self.looking = threading.Lock()
         self.waiting: dict[str, asyncio.Task[None]] = {}
         self.beside: dict[str, dict[str, list[Diagnostic]]] = {}
-        """Diagnostics of each open script for files that are not open, by address: the project file, imported scripts,
-        functions.
-        """
+        """Diagnostics of each open script for files that are not open (the project file, imported scripts, functions),
+        by URI."""
 
     @property
     def encoding(self) -> str:
-        """The units of positions that were agreed on."""
+        """Return the negotiated unit of positions."""
         return str(getattr(self.workspace.position_encoding, "value", self.workspace.position_encoding))
 
     def place(self, params: Any) -> tuple[Document, int]:
-        """The document and the offset that a request names."""
+        """Return the document and the offset of a request."""
         document = self.documents.at(params.text_document.uri)
         return document, document.now.lines.offset(params.position.line, params.position.character, self.encoding)
 
     def uri_of(self, path: Path) -> str:
-        """The address of a file: the editor's own where it has it open, as editors write addresses in different ways."""
+        """Return the URI of a file. For an open file it is the editor's own, because editors write URIs in different
+        ways."""
         opened = (d.uri for d in self.workspace.text_documents.values() if path_of(d.uri) == path)
         return next(opened, path.as_uri())
 
     def scripts_beside(self, document: Document) -> LinkedScripts:
-        """The scripts beside a document: those of the editor's folders too, where it has any."""
+        """Return the scripts beside a document, including those of the editor's folders."""
         addresses = [f.uri for f in self.workspace.folders.values()] or [u for u in (self.workspace.root_uri,) if u]
         return self.documents.beside(document, [path_of(u) for u in addresses])
 
@@ -121,7 +121,7 @@ class ScriptServer(LanguageServer):
     def _look(self, find: FindStore, document: Document, catalog: Catalog) -> None:
         try:
             document.figures = stored_figures(catalog, find(document.path, self.store))
-        except Exception:  # a store is no condition of hover
+        except Exception:  # hover works without a store
             document.figures = {}
         finally:
             self.looking.release()
@@ -143,12 +143,12 @@ class ScriptServer(LanguageServer):
                 self._publish(Path(file).as_uri(), _text(file), said)
 
     def log_error(self, error: Exception) -> None:
-        """A mistake of ours, for the editor's log."""
+        """Report an internal error to the editor's log."""
         text = f"{FAILED}: this request failed inside Belvedere: {type(error).__name__}: {error}"
         self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, text))
 
     def locations(self, places: list[NamePlace]) -> list[lsp.Location]:
-        """Places with the lines of their files."""
+        """Return places as locations in their files."""
         known = {str(d.path): d for d in self.documents.opened.values()}
         found = []
         for place in places:
@@ -178,15 +178,14 @@ Answer = Callable[[ScriptServer, Any], Any]
 
 
 def guarded(answer: Answer) -> Answer:
-    """Return a request handler that returns nothing on failure: a file that is not open, or an internal error, which is
-    reported.
-    """
+    """Return a request handler that returns nothing on failure: the file is not open, or an internal error, which is
+    reported."""
 
     @wraps(answer)
     def safe(server: ScriptServer, params: Any) -> Any:
         try:
             return answer(server, params)
-        except KeyError:  # not open
+        except KeyError:  # the file is not open
             return None
         except JsonRpcException:
             raise
@@ -198,7 +197,7 @@ def guarded(answer: Answer) -> Answer:
 
 
 def make_server(open_project: Opened, find_store: FindStore | None = None) -> ScriptServer:
-    """A server, ready to start."""
+    """Return a server, ready to start."""
     server = ScriptServer(open_project, find_store)
     for method, answer in ANSWERS.items():
         options = {
@@ -246,7 +245,7 @@ def _closed(server: ScriptServer, params: lsp.DidCloseTextDocumentParams) -> Non
 
 
 def _beside(server: ScriptServer, params: Any) -> None:
-    """Another file was saved or has changed: the project file, an imported script."""
+    """Handle a change of another file: the project file, an imported script."""
     server.documents.forget()
     for path in server.documents.opened:
         server.check_soon(server.uri_of(path))

@@ -1,1 +1,1 @@
-"""Spark's SQL as text: how its operators are read, and how trees are printed so that Spark reads them back."""
+"""Spark SQL as text: parses its operators and prints trees that Spark parses back to the same tree."""

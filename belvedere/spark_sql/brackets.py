@@ -1,7 +1,8 @@
-"""Brackets where the shape of a tree would be read otherwise.
+"""Brackets that preserve the shape of a tree in its text.
 
-In: an expression tree. Out: the same tree with `exp.Paren` around each operand that binds less tightly than its place asks for, by the
-levels of Spark's grammar. A tree that a parser made has its brackets; one that a rewrite made may lack them.
+In: an expression tree. Out: the same tree with `exp.Paren` around each operand that binds less tightly than its
+position requires. The levels are those of Spark's grammar. A parsed tree already has its brackets; a rewritten one may
+lack them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ LEVELS: dict[type[exp.Expr], int] = {
     exp.And: AND,
     exp.Not: NOT,
     **dict.fromkeys((exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape), PREDICATE),
-    **dict.fromkeys((exp.NullSafeEQ, exp.NullSafeNEQ), PREDICATE),  # they are printed as IS [NOT] DISTINCT FROM
+    **dict.fromkeys((exp.NullSafeEQ, exp.NullSafeNEQ), PREDICATE),  # printed as IS [NOT] DISTINCT FROM
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE), COMPARISON),
     exp.BitwiseOr: BIT_OR,
     exp.BitwiseXor: BIT_XOR,
@@ -28,7 +29,7 @@ LEVELS: dict[type[exp.Expr], int] = {
     **dict.fromkeys((exp.Neg, exp.BitwiseNot), SIGN),
     **dict.fromkeys((exp.Collate, exp.Bracket, exp.Dot, exp.JSONExtract), POSTFIX),
 }
-"""How tightly what a node prints holds together; other nodes print a whole: a name, a literal, a call."""
+"""Binding level of the text of a node; nodes that are not listed (names, literals, calls) bind tightest."""
 _OPERANDS: dict[type[exp.Expr], tuple[tuple[str, int], ...]] = {
     **{
         kind: (("this", level), ("expression", level if level <= AND else level + 1))
@@ -47,7 +48,7 @@ _OPERANDS: dict[type[exp.Expr], tuple[tuple[str, int], ...]] = {
 
 
 def bracketed(tree: exp.Expr) -> exp.Expr:
-    """The tree itself, with brackets set in it."""
+    """Add the missing brackets to the tree and return it."""
     for node in list(tree.walk()):
         for name, least in _OPERANDS.get(type(node), ()):
             operand: Any = node.args.get(name)

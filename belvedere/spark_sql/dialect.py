@@ -1,6 +1,6 @@
-"""The dialect in which trees are printed for Spark, and read from texts of our own.
+"""Dialect that prints trees for Spark, and parses Belvedere's own texts.
 
-In: trees, or text. Out: text that Spark reads as the same tree, with all that was written; or trees.
+In: trees, or text. Out: text that Spark parses to the same tree, with everything that was written; or trees.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from belvedere.spark_sql.time_patterns import PRINTERS
 
 
 class SparkSqlGenerator(SparkGenerator):
-    """Prints brackets where shape matters, and every argument."""
+    """Prints brackets where they preserve the shape of the tree, and every argument."""
 
     TRANSFORMS: ClassVar[dict[Any, Any]] = {
         **SparkGenerator.TRANSFORMS,
@@ -27,7 +27,7 @@ class SparkSqlGenerator(SparkGenerator):
             self.func(e.meta[WRITTEN], e.expression) if WRITTEN in e.meta else self.function_fallback_sql(e)
         ),
         exp.BitwiseLeftShift: lambda self, e: self.binary(e, "<<"),
-        # behind array(...), map(...) or struct(...) Spark's parser takes `>>` for the ends of two types
+        # after array(...), map(...) or struct(...) Spark's parser reads `>>` as the ends of two types
         exp.BitwiseRightShift: lambda self, e: self.func("SHIFTRIGHT", e.this, e.expression),
     }
 
@@ -39,7 +39,7 @@ class SparkSqlGenerator(SparkGenerator):
 
 
 class SparkSql(Spark):
-    """Spark's SQL."""
+    """Spark SQL dialect."""
 
     Parser = OperatorParser
     Generator = SparkSqlGenerator

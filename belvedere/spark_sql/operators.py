@@ -1,4 +1,4 @@
-"""Operators in the order of Spark's grammar (`SqlBaseParser.g4`), which is not that of the parser below.
+"""Operators with the precedence of Spark's grammar (`SqlBaseParser.g4`), which differs from that of sqlglot.
 
 In: tokens. Out: sqlglot trees. From the loosest: OR, AND, NOT, one predicate (IS, IN, LIKE, BETWEEN, ...), then all
 comparisons on one level, `|`, `^`, `&`, shifts, `+ - ||`, `* / % DIV`, signs. All binary operators associate to the
@@ -17,15 +17,15 @@ from sqlglot.tokenizer_core import Token, TokenType
 from belvedere.spark_sql.time_patterns import BUILDERS
 
 COMPARISON, BIT_OR, BIT_XOR, BIT_AND, SHIFT, SUM, PRODUCT, SIGN = range(5, 13)
-"""Levels, those of `belvedere.spark_sql.brackets`: the higher, the tighter."""
+"""Levels, as in `belvedere.spark_sql.brackets`: a higher level binds tighter."""
 
 
 SHORT = 16
-"""Conditions in a chain that stays as it is."""
+"""Maximum number of conditions in a chain that is not rebalanced."""
 
 
 class BinaryOperator(NamedTuple):
-    """A binary operator: of how many tokens it is, its level, and the node of two operands."""
+    """A binary operator: its number of tokens, its level, and the constructor of its node."""
 
     tokens: int
     level: int
@@ -79,31 +79,34 @@ PREDICATES = frozenset(
 
 
 WRITTEN = "as_written"
-"""Key of the text as written, where it matters: the name of a call, in its meta, if another name has other digits in
-Spark; the number `7S`, an argument of the cast that it means, because CAST(7 AS SMALLINT) does not equal it.
+"""Key of the text as written, where the spelling has an effect in Spark.
+
+For a call it is its name, in the meta, if a synonym gives other digits. For the number `7S` it is an argument of the
+cast, because CAST(7 AS SMALLINT) does not equal it.
 """
 WHOLE_SUFFIXES = frozenset("YSL")
-"""Suffixes of whole numbers that define their type."""
+"""Suffixes of integers that define their type."""
 BY_DIGITS = frozenset("SL")
-"""Suffixes that Spark types by their digits next to a decimal: `1.5 + 7S` is DECIMAL(3, 1), `1.5 + 7Y` a wider one."""
+"""Suffixes whose number Spark types by its digits next to a decimal: `1.5 + 7S` is DECIMAL(3, 1), `1.5 + 7Y` a wider
+one."""
 
 
 def _logarithm(name: str, base: int) -> Callable[[list[Any]], exp.Expr]:
     def build(arguments: list[Any]) -> exp.Expr:
         call = exp.Log(this=exp.Literal.number(base), expression=arguments[0] if arguments else None)
-        call.meta[WRITTEN] = name  # sqlglot's calls take no other arguments
+        call.meta[WRITTEN] = name  # calls of sqlglot accept no further arguments
         return call
 
     return build
 
 
 class OperatorParser(SparkParser):
-    """The Spark parser with Spark's levels of operators, and calls that keep all that is written."""
+    """Spark parser with Spark's operator levels, and calls that keep all that is written."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {
         **{
             name: build for name, build in SparkParser.FUNCTIONS.items() if name != "STR_TO_DATE"
-        },  # MySQL's, with other patterns
+        },  # functions of MySQL with other patterns
         **BUILDERS,
         **{name: _logarithm(name, base) for name, base in (("LOG10", 10), ("LOG2", 2))},
     }
@@ -127,7 +130,7 @@ class OperatorParser(SparkParser):
 
     @staticmethod
     def _joined(parse: Callable[[], exp.Expr | None], kind: type[exp.Connector]) -> exp.Expr | None:
-        """A chain as a tree of little depth, as Spark makes it: a thousand conditions are ten levels."""
+        """Parse a chain of conditions into a balanced tree, as Spark does: a thousand conditions are ten levels."""
         whole_chain = found = parse()
         parts: list[Any] = []
         while type(found) is kind:
@@ -137,7 +140,7 @@ class OperatorParser(SparkParser):
         return _balanced(kind, whole) if len(whole) > SHORT else whole_chain
 
     def _parse_equality(self, parse_is: bool = True) -> exp.Expr | None:
-        """NOT before a condition; else an operand with at most one predicate."""
+        """Parse NOT before a condition, else an operand with at most one predicate."""
         if self._match(TokenType.NOT):
             return self.expression(exp.Not(this=self._parse_equality()))
         this = self._operand(COMPARISON)
@@ -190,15 +193,15 @@ class OperatorParser(SparkParser):
             self.refuse_chained(word, self._tokens[index])
 
     def refuse_chained(self, word: Token, first: Token) -> None:
-        """Give up: an operator after a predicate, or NOT after an operator."""
+        """Raise a parse error: an operator follows a predicate, or NOT follows an operator."""
         self.raise_error(f"`{word.text}` cannot follow `{first.text}`", word)
 
     def refuse_bang(self, word: Token) -> None:
-        """Give up: Spark has `!` before a whole condition alone."""
+        """Raise a parse error: Spark allows `!` only before a whole condition."""
         self.raise_error("`!` is not allowed for NOT inside a condition", word)
 
     def refuse_fraction(self, number: Token, suffix: str) -> None:
-        """Give up: a suffix of whole numbers behind another number."""
+        """Raise a parse error: a number that is not an integer has an integer suffix."""
         self.raise_error(f"`{number.text}{suffix}` is not a whole number", number)
 
     def _parse_is_rhs(self, distinct: bool = False) -> exp.Expr | None:
@@ -207,7 +210,7 @@ class OperatorParser(SparkParser):
     # -- literals -----------------------------------------------------------------------------------------------------
 
     def _parse_dcolon(self) -> exp.Expr | None:
-        """The type behind `::`, which the tokenizer also sets between a number and its suffix."""
+        """Parse the type after `::`, which the tokenizer also inserts between a number and its suffix."""
         number, suffix = self._ahead(-2), self._curr.text.upper()
         to = super()._parse_dcolon()
         if to is None or number is None or number.token_type != TokenType.NUMBER or suffix not in WHOLE_SUFFIXES:
@@ -215,7 +218,7 @@ class OperatorParser(SparkParser):
         if not number.text.isdigit():
             self.refuse_fraction(number, suffix)
         if suffix in BY_DIGITS:
-            to.set(WRITTEN, number.text + suffix)  # `_cast` takes it
+            to.set(WRITTEN, number.text + suffix)  # `_cast` reads it
         return to
 
     def _cast(self, this: exp.Expr, to: exp.Expr) -> exp.Expr:
@@ -227,7 +230,8 @@ class OperatorParser(SparkParser):
     # -- values -------------------------------------------------------------------------------------------------------
 
     def _operator(self) -> BinaryOperator | None:
-        """The binary operator that begins here. The signs of a shift touch: `a < <b` is none."""
+        """Return the binary operator that begins here, or None. The signs of a shift must touch: `a < <b` has
+        no shift."""
         kind = self._curr.token_type if self._curr else None
         if kind not in (TokenType.LT, TokenType.GT):
             return OPERATORS.get(kind) if kind is not None else None
@@ -241,7 +245,7 @@ class OperatorParser(SparkParser):
         return SHIFTS.get((kind, min(length, 3 if kind == TokenType.GT else 2)), OPERATORS[kind])
 
     def _operand(self, least: int) -> exp.Expr | None:
-        """A value of operators from the level `least` on."""
+        """Parse an operand made of operators of level `least` or higher."""
         this = self._parse_unary()
         while this is not None and (operator := self._operator()) is not None and operator.level >= least:
             word, comments = self._curr, self._curr.comments
@@ -249,7 +253,7 @@ class OperatorParser(SparkParser):
             self._advance(operator.tokens)
             right = self._operand(operator.level + 1)
             if right is None:
-                if word.token_type == TokenType.DIV:  # an alias
+                if word.token_type == TokenType.DIV:  # DIV is an alias here
                     self._retreat(index)
                     return this
                 self.raise_error("Required argument 'expression' missing")
@@ -273,9 +277,8 @@ class OperatorParser(SparkParser):
         return this
 
     def _signed(self) -> exp.Expr:
-        """Parse a sign: `+x` makes a number of a text, as `positive(x)` does; `+7` is the literal, also where a literal
-        is required.
-        """
+        """Parse a sign: `+x` converts a text to a number, as `positive(x)` does; `+7` is the literal, also where a
+        literal is required."""
         inner = self._parse_unary()
         if isinstance(inner, exp.Literal) and not inner.is_string:
             return inner
@@ -298,7 +301,7 @@ def without_plus(node: exp.Expr) -> exp.Expr:
 
 
 def _balanced(kind: type[exp.Connector], parts: list[Any]) -> exp.Expr:
-    """The parts in their order, halved again and again."""
+    """Return a balanced tree of the parts in their order."""
     if len(parts) == 1:
         only: exp.Expr = parts[0]
         return only

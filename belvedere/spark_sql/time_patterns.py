@@ -1,4 +1,5 @@
-"""Functions of times with a pattern: it stays as it is written, since the parser's own patterns have no word for some of Spark's.
+"""Time functions with a pattern. The pattern stays as written, since sqlglot's own patterns cannot express some of
+Spark's.
 
 In: arguments of a call, or its node. Out: the node, whose `format` is Spark's pattern; its text.
 """
@@ -35,7 +36,7 @@ BUILDERS: dict[str, Callable[[Arguments], exp.Expr]] = {
 
 
 def _to_date_text(printer: SparkGenerator, node: exp.TsOrDsToDate) -> str:
-    """A function of dates makes one of its argument by itself."""
+    """Print `to_date` without a nested conversion: the function itself converts its argument to a date."""
     pattern = node.args.get("format")
     if pattern is None and isinstance(node.parent, printer.TS_OR_DS_EXPRESSIONS):
         return printer.sql(node, "this")
@@ -43,7 +44,7 @@ def _to_date_text(printer: SparkGenerator, node: exp.TsOrDsToDate) -> str:
 
 
 def _date_format_text(printer: SparkGenerator, node: exp.TimeToStr) -> str:
-    """It makes a time of a text by itself."""
+    """Print `date_format` without a nested conversion: the function itself converts a text to a time."""
     time = node.this.this if isinstance(node.this, exp.TimeStrToTime) else node.this
     return printer.func("DATE_FORMAT", time, node.args.get("format"))
 
