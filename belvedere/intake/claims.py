@@ -21,13 +21,13 @@ from belvedere.values.type_names import a_type
 
 Claims = Mapping[str, Any]
 NO_ONE: Claims = MappingProxyType({})
-"""The claims of a caller without a token."""
+"""Claims of a caller without a token."""
 MISSING = "B8036"
-"""The code of a request whose token does not have what it takes."""
+"""Code of a request whose token lacks a required claim."""
 
 
 def claimed_columns(table: Input, claims: Claims) -> dict[str, Any]:
-    """The values of an input's columns that come from the caller's token. Raises B8036."""
+    """Return the values of an input's columns that come from the caller's token. Raises B8036."""
     return {
         name: claim_value(found, table.schema[name].type, claims, f"`{table.name}.{name}`")
         for name, found in table.metadata.items()
@@ -36,12 +36,15 @@ def claimed_columns(table: Input, claims: Claims) -> dict[str, Any]:
 
 
 def claim_value(requested: Metadata, type_: pa.DataType, claims: Claims, what: str) -> Any:
-    """One claim as a value that Arrow takes for the type; `what` needs it. Raises B8036."""
+    """Return one claim as a value of the Arrow type. Errors name it by `what`. Raises B8036."""
     found: Any = claims
     for step in requested.claim:
         found = found.get(step) if isinstance(found, Mapping) else None
     if found is None:
-        hint = "send `Authorization: Bearer TOKEN` with a token that has it; [api.jwt] in belvedere.toml says which tokens are accepted"
+        hint = (
+            "send `Authorization: Bearer TOKEN` with a token that has it; "
+            "[api.jwt] in belvedere.toml says which tokens are accepted"
+        )
         raise fail(MISSING, f"{what} needs {requested.meaning}", hint=hint)
     try:
         return convert(found, type_)

@@ -1,7 +1,7 @@
 """Entries of an intake as bytes, and back.
 
-In: entries (`belvedere.time.intake_entries`) with the key and answer of the request that made them. Out: records for the journal: a
-JSON header and the rows as Arrow streams, so that a value comes back exactly as it was taken.
+In: entries (`belvedere.time.intake_entries`) with the key and answer of their request. Out: records for the journal: a
+JSON header and the rows as Arrow streams, which preserve each value exactly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LENGTH = struct.Struct("<I")
 
 @dataclass(frozen=True)
 class Record:
-    """An entry, and what a request of the same `key` is answered. `digest` distinguishes requests of one key."""
+    """An entry, and the answer to a request of the same `key`. `digest` distinguishes requests of one key."""
 
     entry: Entry
     key: str | None = None
@@ -30,7 +30,7 @@ class Record:
 
 
 def encode_record(record: Record) -> bytes:
-    """The record as bytes."""
+    """Return the record as bytes."""
     entry = record.entry
     header: dict[str, Any] = {"table": entry.table, "now": entry.now, "producer": entry.producer}
     parts: list[bytes] = []
@@ -49,7 +49,7 @@ def encode_record(record: Record) -> bytes:
 
 
 def decode_record(payload: bytes) -> Record:
-    """The record that `encode_record` made."""
+    """Read a record from the result of `encode_record`."""
     header, parts = unpack(payload)
     common = (header["table"], header["now"], header["producer"])
     entry: Entry
@@ -63,7 +63,7 @@ def decode_record(payload: bytes) -> Record:
 
 
 def pack(header: Mapping[str, Any], *parts: bytes) -> bytes:
-    """A JSON header and parts of bytes, each with its length before it."""
+    """Return a JSON header and parts of bytes as one value, each with its length before it."""
     found = (json.dumps(header, ensure_ascii=False).encode("utf-8", "surrogatepass"), *parts)
     return b"".join(LENGTH.pack(len(p)) + p for p in found)
 
@@ -81,7 +81,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], Sequence[bytes]]:
 
 
 def encode_rows(rows: pa.Table) -> bytes:
-    """Rows as an Arrow stream."""
+    """Return rows as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
@@ -90,6 +90,6 @@ def encode_rows(rows: pa.Table) -> bytes:
 
 
 def decode_rows(data: bytes) -> pa.Table:
-    """The rows of an Arrow stream."""
+    """Read the rows of an Arrow stream."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_all()

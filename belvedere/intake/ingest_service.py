@@ -1,7 +1,9 @@
-"""Where pushes are decided: late or not, against the bounds as they are; written to the journal; only then answered.
+"""The ingest service: checks pushes for lateness against the present bounds, writes them to the journal, and then
+answers.
 
-In: requests of any number of clients, in the order in which they came. Out: answers, and what waits for the next epoch. Requests that
-come together are written together, with one sync. A request is taken whole or not at all, once for each key. No sockets, no Spark.
+In: requests of any number of clients, in order of arrival. Out: answers, and the entries for the next epoch. Requests
+that arrive together are written with one sync. A request is accepted or rejected whole, and once per key. No sockets,
+no Spark.
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ from belvedere.values.instants import microseconds
 
 LOG = logging.getLogger("belvedere.intake")
 OFFSET = "~intake"
-"""The journal's name among the sources' offsets in an epoch's row."""
+"""The journal's key among the sources' offsets in an epoch's row."""
 KEYS_KEPT = 10_000
 KEYS_FOR = timedelta(hours=24)
 WAITING_BYTES = 256 << 20
-"""More than this does not wait for an epoch: clients are asked to come again."""
+"""Maximum bytes of entries that wait for an epoch; above it clients are asked to retry."""
 REPORTED = 1_000
 """Maximum number of rejected rows that are reported one by one; all are counted."""
 REPORTED_MADE = 100
@@ -46,9 +48,9 @@ REPORTED_MADE = 100
 
 @dataclass(frozen=True)
 class Request:
-    """One push on an input (`table` is its id): rows of a producer, or an act of one.
+    """One push on the input with id `table`: rows of a producer, or an act (bound, open, close) of one.
 
-    `key` is the sender's name for the request, `digest` distinguishes two requests of one key.
+    `key` is the sender's idempotency key; `digest` distinguishes two requests of one key.
     """
 
     table: str
@@ -70,18 +72,18 @@ class Reply:
 
     @classmethod
     def of_error(cls, status: int, error: Diagnostic) -> Reply:
-        """The answer that reports a diagnostic."""
+        """Return the answer that reports a diagnostic."""
         return cls(status, problem(status, error.code, error.message, error.hint))
 
 
 def problem(status: int, code: str, message: str, hint: str | None = None) -> dict[str, Any]:
-    """An error as a JSON object (RFC 9457), with Belvedere's code and hint."""
+    """Return an error as a JSON object (RFC 9457), with Belvedere's code and hint."""
     return {"title": message, "status": status, "code": code} | ({"hint": hint} if hint else {})
 
 
 @dataclass
 class _Keys:
-    """Requests by key, for a while: (table, key) -> when (microseconds), digest, answer."""
+    """Recent requests by key: (table, key) -> time (microseconds), digest, answer."""
 
     known: OrderedDict[tuple[str, str], tuple[int, str, Reply]] = field(default_factory=OrderedDict)
 
@@ -97,7 +99,7 @@ class _Keys:
 
 
 class IngestService:
-    """The intake of one run. Thread-safe; `take` is meant for one thread that gathers what comes together."""
+    """The intake of one run. Thread-safe; one thread gathers the requests and calls `take`."""
 
     def __init__(
         self,
@@ -112,10 +114,12 @@ class IngestService:
         owner: str = "",
         before: str | None = None,
     ):
-        """Open the journal and take in what no epoch has had. `clocks`, `position` and `since` are those of the store's last epoch.
-        A time that is more than `ahead` of the clock moves no bound. `owner` and `before` as for `Journal`.
+        """Open the journal and load the entries that no epoch has taken.
 
-        Raises as `Journal` does, and B6144 for rows of an input that is no longer there, or has other columns.
+        `clocks`, `position` and `since` are those of the store's last epoch. A time more than `ahead` after the clock
+        does not advance a bound. `owner` and `before` are as for `Journal`.
+
+        Raises the errors of `Journal`, and B6144 for rows of an input that was removed or has other columns.
         """
         self.catalog, self._clock, self._most = catalog, now, waiting_bytes
         self.ahead = ahead
@@ -123,11 +127,11 @@ class IngestService:
         self._arrived = threading.Event()
         self._keys = _Keys()
         self._unwritten: set[tuple[str, str]] = set()
-        """Keys of decided requests whose records are not on the disk yet: a new segment's header must not know them."""
+        """Keys of decided requests whose records are not yet on disk. A new segment's header does not contain them."""
         self._lock = threading.Lock()
         self._bytes = 0
         self._ahead: dict[str, int] = {}
-        """Rows of each input that were so far ahead, since the start."""
+        """Number of rows too far ahead of the clock, by input, since the start."""
         self._last_now = microseconds(since) if since is not None else 0
         snapshot = lambda: {"keys": self._keys.document(self._unwritten)}  # noqa: E731
         self.journal = Journal(directory, position, snapshot, owner, before)
@@ -138,7 +142,7 @@ class IngestService:
             raise
 
     def take(self, requests: Sequence[Request]) -> list[Reply]:
-        """Decide requests in order, write what they bring with one sync, and answer."""
+        """Decide requests in order, write their records with one sync, and return the answers."""
         with self._lock:
             undo = self._undo(any(r.key is not None for r in requests))
             try:
@@ -166,7 +170,7 @@ class IngestService:
         return [a for r in requests for a in self.take([r])]  # one of them fails: the others do not
 
     def _undo(self, keyed: bool) -> Callable[[], None]:
-        """A function that puts the state back as it is now."""
+        """Return a function that restores the present state."""
         clocks, count, size = self.intake.clocks, len(self.intake.entries), self._bytes
         known = OrderedDict(self._keys.known) if keyed else self._keys.known
 
@@ -177,18 +181,18 @@ class IngestService:
         return undo
 
     def waiting(self, now: int | None = None) -> Waiting:
-        """Return the entries for the next epoch, up to a number; `now` as for `Intake.waiting`."""
+        """Return the entries for the next epoch and the last record number. `now` is as for `Intake.waiting`."""
         with self._lock:
             return replace(self.intake.waiting(now), sequence=self.journal.last)
 
     @property
     def notices(self) -> Sequence[str]:
-        """Return notices on the journal's state at the start."""
+        """Notices on the journal's state at the start."""
         return self.journal.notices
 
     @property
     def has_waiting(self) -> bool:
-        """Whether something waits for an epoch."""
+        """Whether entries wait for an epoch."""
         return bool(self.intake.entries)
 
     def wait(self, seconds: float) -> None:
@@ -197,14 +201,14 @@ class IngestService:
             self._arrived.clear()
 
     def committed(self, waiting: Waiting, clocks: Clocks) -> None:
-        """An epoch that took `waiting` is in the store, with these clocks."""
+        """Remove the entries of an epoch that is committed, and apply later entries to its clocks."""
         with self._lock:
             self.intake.committed(waiting, clocks)
             self._bytes = sum(e.nbytes for e in self.intake.entries)
             self.journal.committed(waiting.sequence)
 
     def resume(self, last: EpochRow | None) -> None:
-        """Go on from the store's last epoch, which may have taken in what was last handed out, or not."""
+        """Continue from the store's last epoch, whether or not it took the last entries that `waiting` returned."""
         with self._lock:
             taken = position_in(last).sequence
             del self.intake.entries[: max(0, len(self.intake.entries) - (self.journal.last - taken))]
@@ -223,7 +227,7 @@ class IngestService:
     # --- deciding
 
     def _decide(self, request: Request) -> tuple[Reply, Record | None]:
-        """The answer, and the record to write; what was decided counts for the next request at once."""
+        """Return the answer and the record to write. The decision affects the next request at once."""
         if request.key is not None and (request.table, request.key) in self._keys.known:
             return self._again(request), None
         if self._bytes > self._most:
@@ -281,13 +285,16 @@ class IngestService:
         return taken, Reply(202 if refusals else 200, body)
 
     def _far_ahead(self, table: Input, taken: AcceptedRows, now: int) -> int:
-        """Return the number of rows whose time is too far ahead to move a bound; the first ones are logged."""
+        """Return the number of rows whose time is too far ahead to advance a bound, and log the first ones."""
         if self.ahead is None or not table.watermarks:
             return 0
         found = ahead_rows(table, taken.rows, now + self.ahead // timedelta(microseconds=1))
         before, self._ahead[table.id] = self._ahead.get(table.id, 0), self._ahead.get(table.id, 0) + len(found)
         for number in log_points(before, self._ahead[table.id]):
-            text = 'row %d of "%s" has a time more than %s ahead of the clock: it is accepted, but moves no bound ([run] ahead)'
+            text = (
+                'row %d of "%s" has a time more than %s ahead of the clock: it is accepted, '
+                "but moves no bound ([run] ahead)"
+            )
             LOG.warning(text, number, table.name, self.ahead)
         return len(found)
 
@@ -300,17 +307,20 @@ class IngestService:
         return entry, Reply(200, reported)
 
     def _refuse_far_ahead(self, table: Input, act: ProducerAct, now: int) -> None:
-        """Raise B5026 for a bound that would make the rows of years late."""
+        """Raise B5026 for a bound so far ahead that all rows before it would be late."""
         if act.time is None or self.ahead is None or act.time <= now + self.ahead // timedelta(microseconds=1):
             return
         raise fail(
             "B5026",
             f'the bound {time_text(act.time)} of "{table.name}" is more than {self.ahead} ahead of the clock',
-            hint='all rows before it would be late; if that is intended, set `ahead = "..."` under [run] in belvedere.toml',
+            hint=(
+                "all rows before it would be late; if that is intended, "
+                'set `ahead = "..."` under [run] in belvedere.toml'
+            ),
         )
 
     def _again(self, request: Request) -> Reply:
-        """The answer to a request whose key is known."""
+        """Return the answer to a request whose key is known."""
         assert request.key is not None
         _, digest, answer = self._keys.known[request.table, request.key]
         if digest == request.digest:
@@ -319,7 +329,7 @@ class IngestService:
         return Reply(422, problem(422, "B8033", f'the key "{request.key}" was already used with another request', hint))
 
     def _now(self) -> int:
-        """The time of arrival; it never goes back, so that rows without a rowtime stay in order."""
+        """Return the time of arrival. It never decreases, so rows without a rowtime keep their order."""
         self._last_now = max(self._last_now, microseconds(self._clock()))
         return self._last_now
 
@@ -362,8 +372,14 @@ class IngestService:
         table = self.catalog.inputs[entry.table]
         changed = changed_column(table, entry.rows) if isinstance(entry, AcceptedRows) else None
         if changed is not None:
-            hint = f"run the earlier script once, or move the folder {self.journal.directory} away to continue without these rows"
-            message = f'record {number} of the journal has rows of "{table.name}" from before its column "{changed}" was changed'
+            hint = (
+                f"run the earlier script once, or move the folder {self.journal.directory} away to continue "
+                "without these rows"
+            )
+            message = (
+                f'record {number} of the journal has rows of "{table.name}" from before its column '
+                f'"{changed}" was changed'
+            )
             raise fail("B6144", message, hint=hint)
         if isinstance(entry, AcceptedRows):
             late = None if entry.late is None else rows_of_today(table, entry.late)
@@ -373,7 +389,7 @@ class IngestService:
 
 
 def _numbered(decided: Sequence[tuple[Reply, Record | None]], last: int) -> list[Reply]:
-    """The answers, each with the number of its record; `last` is that of the last one."""
+    """Return the answers, each with the number of its record. `last` is the number of the last record."""
     numbers = iter(range(last - sum(r is not None for _, r in decided) + 1, last + 1))
     return [a if r is None else replace(a, sequence=next(numbers)) for a, r in decided]
 
@@ -411,7 +427,8 @@ def _not_written(error: OSError) -> Reply:
 
 
 def position_in(last: EpochRow | None, journal: str = "") -> JournalPosition:
-    """How far a store at epoch `last` has taken the journal in; `journal` is the id that the store says, if it does."""
+    """Return the journal position that a store at epoch `last` has committed. `journal` is the journal id from the
+    store."""
     known = last.offsets.get(OFFSET, {}) if last is not None else {}
     return JournalPosition(journal or known.get("journal", ""), known.get("sequence", 0))
 
@@ -427,10 +444,12 @@ def open_ingest_service(
     owner: str = "",
     before: str | None = None,
 ) -> IngestService:
-    """The desk of a run whose store is at epoch `last`; about `waiting_bytes` of rows wait for an epoch at most.
+    """Open the ingest service of a run whose store is at epoch `last`; about `waiting_bytes` of rows may wait for an
+    epoch.
 
-    `journal` is the id of the store's journal: one of another id is refused, also where there is no epoch yet. A pushed time that is more
-    than `ahead` of the clock moves no bound. `owner` is the run, `before` the last one if it did not return its lease.
+    `journal` is the id of the store's journal. A journal with another id is rejected, also before the first epoch. A
+    pushed time more than `ahead` after the clock does not advance a bound. `owner` is the run; `before` is the previous
+    run, if it did not return its lease.
     """
     clocks = Clocks.of_document(last.bounds) if last is not None else Clocks()
     since = last.clock if last is not None else None

@@ -1,14 +1,16 @@
 """The journal: numbered records on disk that survive a crash at any moment.
 
-In: payloads of bytes. Out: the same, in order, from any number on that was not yet committed. A segment is a file of frames
-(`belvedere.intake.segments`); its first frame is a JSON header. `append` returns when its records are on the disk. A torn end is cut off
-when the journal is opened, and kept beside it. What the payloads mean is decided in `belvedere.intake.entry_bytes`.
+In: payloads of bytes. Out: the uncommitted payloads, in order. A segment is a file of frames
+(`belvedere.intake.segments`); its first frame is a JSON header. `append` returns when its records are on disk. When the
+journal is opened, a torn end is cut off and kept in a separate file. `belvedere.intake.entry_bytes` defines the content
+of the payloads.
 
-A suspended process may continue after another one has its journal. So a process that opens a journal which was not
-closed gets a term of its own and writes into its own segments. Each of their headers says where the segments before end:
+A suspended process may continue after another one has taken over its journal. So a process that opens a journal which
+was not closed starts a new term and writes into its own segments. Their headers record where the segments before end:
 the first of them may be deleted while the other process is still suspended.
-After each write, a process checks the journal's claim (`journal_claim`) and acknowledges only if it is still its own:
-an acknowledged record was on the disk before the other process read it.
+
+After each write, a process checks the journal's claim (`journal_claim`) and acknowledges only if it still owns the
+journal. An acknowledged record was therefore on disk before the other process read the journal.
 """
 
 from __future__ import annotations
@@ -41,9 +43,9 @@ from belvedere.intake.segments import (
 from belvedere.process.durable_files import sync_folder
 
 SEGMENT_BYTES = 16 << 20
-"""A segment that has grown so large is followed by a new one."""
+"""Bytes after which a new segment is started."""
 SPENT_BYTES = 1 << 20
-"""Bytes of committed records after which a new segment is started, and the old one deleted."""
+"""Bytes of committed records after which a new segment is started and the old one is deleted."""
 LOCK = "lock"
 
 __all__ = ["ENDING", "LOCK", "Journal", "JournalPosition", "JournalTakeover"]
@@ -54,7 +56,7 @@ class _Segment:
     path: Path
     first: int
     last: int
-    """The number of its last record; `first - 1` where it has none."""
+    """Number of its last record; `first - 1` if it has none."""
     size: int = 0
     seed: int | None = None
     """Initial value of the checksums of its frames."""
@@ -62,18 +64,18 @@ class _Segment:
 
 @dataclass(frozen=True)
 class JournalPosition:
-    """How far a store has taken a journal in: the journal's id and the number of the last record."""
+    """The committed position of a store in a journal: the journal's id and the number of the last record."""
 
     journal: str = ""
     sequence: int = 0
 
 
 class JournalTakeover(OSError):
-    """Another process has the journal now: whether it has read what was written last is not known."""
+    """Another process has taken over the journal. It may or may not have read the last written records."""
 
 
 class Journal:
-    """An open journal; one process has it at a time. Not thread-safe."""
+    """An open journal, owned by one process at a time. Not thread-safe."""
 
     def __init__(
         self,
@@ -83,19 +85,21 @@ class Journal:
         owner: str = "",
         before: str | None = None,
     ):
-        """Open or make the journal in `directory`, for a store that has `committed`. `snapshot` is what a new segment's header holds.
-        `before` is the former owner of the store: it may be suspended and still hold the journal's lock.
+        """Open or create the journal in `directory`, for a store that has committed up to `committed`.
 
-        Raises B6141 (it belongs to another store, or lacks records that the store wants), B6142 (damaged), B6143 (in use), B6140
-        (it cannot be written).
+        `snapshot` returns extra fields for a new segment's header. `before` is the former owner of the store: it may be
+        suspended and still hold the journal's lock.
+
+        Raises B6141 (the journal belongs to another store, or lacks records that the store needs), B6142 (damaged),
+        B6143 (in use) or B6140 (not writable).
         """
         self.directory, self._snapshot = directory, snapshot
         self._file: int | None = None
         self._broken = False
         self._takes_over = False
-        """Whether the next record begins a segment: the last one is of another term."""
+        """Whether the next record starts a new segment because the last segment is of another term."""
         self._before: Mapping[str, Any] | None = None
-        """The last segment, and its end, when the term began; None where no term came before."""
+        """The last segment and its end when the term began; None if there was no earlier term."""
         self._lock: int | None = None
         self._segments: list[_Segment] = []
         self.committed_sequence = committed.sequence
@@ -119,11 +123,11 @@ class Journal:
 
     @property
     def last(self) -> int:
-        """The number of the last record."""
+        """Number of the last record."""
         return self._segments[-1].last if self._segments else self.committed_sequence
 
     def records(self) -> Iterator[tuple[int, bytes]]:
-        """All records that are still there, committed ones too, with their numbers."""
+        """Return all remaining records with their numbers, including committed ones."""
         for segment in self._segments:
             for number, payload in enumerate(read_frames(segment.path, segment.size).payloads, start=segment.first - 1):
                 if number >= segment.first:
@@ -131,13 +135,13 @@ class Journal:
 
     @property
     def is_ours(self) -> bool:
-        """Whether no other process has taken the journal."""
+        """Return whether this process still owns the journal."""
         return read_claim(self.directory) == self._claim
 
     def append(self, payloads: Sequence[bytes]) -> None:
-        """Write records and return when they are on the disk.
+        """Write records and return when they are on disk.
 
-        Raises OSError if that fails: then no record is in the journal, unless it is `JournalTakeover`.
+        Raises OSError on failure. Then no record is in the journal, except after `JournalTakeover`.
         """
         if self._broken:
             raise OSError(errno.EIO, "an earlier write failed and could not be taken back")
@@ -162,7 +166,7 @@ class Journal:
         segment.last += len(payloads)
 
     def committed(self, sequence: int) -> None:
-        """The store has all up to `sequence`: segments with nothing else in them go."""
+        """Mark all records up to `sequence` as committed, and delete segments that contain no others."""
         self.committed_sequence = max(self.committed_sequence, sequence)
         for segment in self._segments[:-1]:
             if segment.last > self.committed_sequence:
@@ -172,7 +176,7 @@ class Journal:
                 self._segments.remove(segment)
 
     def close(self) -> None:
-        """Close the files and let others have the journal."""
+        """Close the files and release the journal."""
         self._close_file()
         with contextlib.suppress(OSError):  # the next one takes it over
             if hasattr(self, "_claim") and self.is_ours:
@@ -192,7 +196,10 @@ class Journal:
         if committed.journal and found - {committed.journal}:
             raise _not_ours(self.directory, "belongs to another store")
         if self._segments and self._segments[0].first > committed.sequence + 1:
-            what = f"no longer has the records {committed.sequence + 1} to {self._segments[0].first - 1}, which the store does not have"
+            what = (
+                f"no longer has the records {committed.sequence + 1} to {self._segments[0].first - 1}, "
+                "which the store does not have"
+            )
             raise _not_ours(self.directory, what)
         for path in there.void:
             path.unlink(missing_ok=True)
@@ -204,7 +211,7 @@ class Journal:
         self._begin_term()
 
     def _begin_term(self) -> None:
-        """Find out where the term began: here, unless it has a segment already, of a process that closed the journal."""
+        """Find where the term began: at the present end, or before its first segment if it has segments already."""
         last = self._segments[-1] if self._segments else None
         self._takes_over = self._claim.term > (term_of(last.path) if last else 0)
         if self._takes_over:
@@ -213,7 +220,7 @@ class Journal:
             self._before = self.headers[-1].get("before") if last else None
 
     def _add(self, path: Path, end: int | None, newest: bool) -> None:
-        """Read a segment, up to where it counts; the torn end of the last one is cut off. Raises B6142."""
+        """Read a segment up to `end`, and cut off the torn end of the newest one. Raises B6142."""
         found = read_frames(path, end)
         previous = self._segments[-1] if self._segments else None
         if found.header is None or (previous and found.header["first"] != previous.last + 1):
@@ -227,7 +234,7 @@ class Journal:
         self.headers.append(found.header)
 
     def _writable(self) -> _Segment:
-        """The segment that takes the next records, open for writing."""
+        """Return the segment for the next records, open for writing."""
         last = self._segments[-1] if self._segments else None
         spent = last is not None and last.last <= self.committed_sequence and last.size > SPENT_BYTES
         if last is None or self._takes_over or last.size > SEGMENT_BYTES or spent:
@@ -261,7 +268,8 @@ class Journal:
         return self._segments[-1]
 
     def _cut(self, segment: _Segment) -> None:
-        """Undo a failed write. After a failed sync the file is reopened: the system's cache of it cannot be trusted."""
+        """Undo a failed write. After a failed sync the file is reopened, since the system's cache of it is not
+        reliable."""
         self._close_file()
         with open(segment.path, "rb+") as file:
             file.truncate(segment.size)
@@ -280,7 +288,7 @@ def _write(file: int, data: bytes | bytearray) -> None:
 
 
 def _locked(directory: Path, takes_over: bool) -> int | None:
-    """The lock of the folder; None where somebody has it from whom the journal is taken over. Raises B6143."""
+    """Lock the folder. If the journal is taken over from the lock's owner, return None; else raise B6143."""
     descriptor = os.open(directory / LOCK, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""The owner of a journal: a small file in its folder, written in place.
+"""The owner of a journal: a small file in its folder, overwritten in place.
 
 In: a folder. Out: the process that has the journal open, or that ended without closing it, and its term. The file is
 overwritten, not replaced: network file systems show a changed file to the next process that opens it.
@@ -16,19 +16,19 @@ from belvedere.process.durable_files import sync_folder
 
 NAME = "owner"
 BYTES = 256
-"""Length of the file, whatever it says: one write changes all of it."""
+"""Fixed length of the file in bytes, so one write changes all of it."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """`owner` is empty if the last process closed the journal; else the next one gets the next `term`."""
+    """`owner` is empty if the last process closed the journal. Otherwise the next process increments `term`."""
 
     owner: str
     term: int
 
 
 def read_claim(directory: Path) -> Claim:
-    """Return the owner of the journal in a folder. A file that a crash has broken has an unknown owner."""
+    """Return the owner of the journal in a folder. If a crash damaged the file, the owner is unknown."""
     try:
         found = json.loads((directory / NAME).read_bytes())
         return Claim(str(found["owner"]), int(found["term"]))
@@ -39,7 +39,7 @@ def read_claim(directory: Path) -> Claim:
 
 
 def write_claim(directory: Path, claim: Claim) -> None:
-    """Write the owner, and return when it is on the disk. Raises OSError."""
+    """Write the owner, and return when it is on disk. Raises OSError."""
     path = directory / NAME
     is_new = not path.exists()
     file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)

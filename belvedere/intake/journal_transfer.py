@@ -1,6 +1,7 @@
-"""A journal that goes to another place: the copy for a store that is restored.
+"""Copies of a journal for backup and restore of its store.
 
-In: folders of journals, a store's position. Out: the journal in the folder of its store. A journal that a run has open is left alone.
+In: folders of journals, a store's position. Out: the journal in the folder of its store. A journal that a run has open
+is not touched.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ class JournalContents:
 
 
 def read_journal(directory: Path, position: JournalPosition) -> JournalContents | None:
-    """The journal in a folder, of a store that has `position`; nothing where it has no records that the store lacks.
+    """Read the journal of a store at `position`; its contents are empty if all its records are committed.
 
-    None where a run has it open, or its records are not whole from the position on.
+    Return None if a run has it open, or if its records are incomplete from the position on.
     """
     with _unused(directory) as is_unused:
         there = counting(directory) if is_unused else Counting((), {}, ())
@@ -58,7 +59,7 @@ def read_journal(directory: Path, position: JournalPosition) -> JournalContents 
 
 
 def write_journal(kept: JournalContents, directory: Path, id_: str) -> None:
-    """Write a journal into a folder that is not there yet, under an id of its own."""
+    """Write a journal into a new folder, under its own id."""
     for segment in kept.segments:
         directory.mkdir(parents=True, exist_ok=True)
         assert segment.header is not None
@@ -77,7 +78,7 @@ def write_journal(kept: JournalContents, directory: Path, id_: str) -> None:
 
 @contextmanager
 def _unused(directory: Path) -> Iterator[bool]:
-    """Whether no run has the journal open; none opens it meanwhile."""
+    """Yield whether no run has the journal open, and keep it locked meanwhile."""
     try:
         lock = os.open(directory / LOCK, os.O_WRONLY)
     except FileNotFoundError:

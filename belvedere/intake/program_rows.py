@@ -1,7 +1,7 @@
-"""Rows of a program, dicts or a frame -> rows of an input as Arrow.
+"""Rows of a program (dicts or a data frame) -> rows of an input as Arrow.
 
 In: the input; a list of dicts, or a frame of pandas, Polars, Arrow or Spark. Out: the rows with the given columns, all
-of which fit. Values that are neither rows nor a frame raise B6015. Late rows are checked elsewhere.
+valid. Values that are neither rows nor a frame raise B6015. Late rows are checked elsewhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROWS = f"a list of dicts, {REQUESTED}"
 
 
 def rows_of_program(source: Input, given: Any) -> pa.Table:
-    """New rows of an input; a column that is not given has its default. Raises B6001 to B6004, B6014, B6015."""
+    """Return new rows of an input; missing columns get their defaults. Raises B6001 to B6004, B6014, B6015."""
     columns = given_columns(source)
     if is_frame(given):
         refuse_made(source, 0, dict.fromkeys(frame_columns(given, f'"{source.name}"')))
@@ -41,7 +41,7 @@ def rows_of_program(source: Input, given: Any) -> pa.Table:
 
 
 def deletions_of_program(source: Input, given: Any) -> pa.Table:
-    """Rows to delete: their keys where the table has a primary key, else all of their columns. Raises B6001 to B6003, B6015."""
+    """Return rows to delete: their primary keys, or all columns if there is no key. Raises B6001 to B6003, B6015."""
     columns = key_columns(source) if source.primary_key else taken_columns(source)
     if is_frame(given):
         return rows_of_frame(source.name, columns, given, only_known=bool(source.primary_key))
@@ -53,7 +53,8 @@ def deletions_of_program(source: Input, given: Any) -> pa.Table:
 
 
 def plain_rows(table: str, given: Any, columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """Dicts with values of Python in place of those of NumPy and pandas. Raises B6015 for what is no list of dicts."""
+    """Return the dicts with Python values in place of NumPy and pandas values. Raises B6015 for anything but a list of
+    dicts."""
     if isinstance(given, Mapping):
         raise fail(NO_FRAME, f'"{table}" needs a list of rows, not one row', hint="write [row]")
     if isinstance(given, str | bytes) or not isinstance(given, Iterable) or hasattr(given, "to_frame"):

@@ -1,7 +1,7 @@
-"""Rows of a client -> rows of an input as Arrow and the rows that do not fit; bounds, opens and closes.
+"""Rows of a client -> Arrow rows of an input and the malformed rows; bounds, opens and closes.
 
-In: the input, JSON values. Out: the rows that fit, with `_weight` (-1 for a row with `_delete`), and for each other row
-its position, text and reason; acts of producers. `belvedere.intake.ingest_service` decides which rows are late.
+In: the input, JSON values. Out: the valid rows, with `_weight` (-1 for a row with `_delete`); position, text and reason
+of each malformed row; acts of producers. `belvedere.intake.ingest_service` finds the late rows.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ DELETE = "_delete"
 MAX_TEXT_LENGTH = 1_000
 PIECE_ROWS = 10_000
 REFUSED_MOST = 10_000
-"""Maximum number of rejected rows of one request: each is reported, and stored with its reason."""
+"""Maximum number of rejected rows of one request. Each one is reported, and stored with its reason."""
 ACT_MEMBERS = {Act.BOUND: {"at", "column", "producer", "strict"}, Act.OPEN: {"at", "producer"}, Act.CLOSE: {"producer"}}
 ARROW_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 
 @dataclass(frozen=True)
 class Pushed:
-    """The rows of a request: those that fit with their places in it, and the others."""
+    """The rows of a request: the valid rows with their indexes in the request, and the malformed ones."""
 
     rows: pa.Table
     places: Sequence[int]
@@ -47,7 +47,7 @@ class Pushed:
 
 
 def find_input(catalog: Catalog, name: str) -> Input:
-    """The input of that name, whatever its case; one of an imported script under the name that it has there. Raises B6012."""
+    """Return the input of that name, ignoring case. Imported inputs have their imported name. Raises B6012."""
     pushes = catalog.inputs.keys() if catalog.access.grant is None else catalog.access.grant.pushes
     inputs = [i for i in catalog.inputs.values() if i.late_of is None and i.id in pushes]
     for requested in (name.casefold(), f"_{name}{IMPORTED}".casefold()):
@@ -60,23 +60,23 @@ def find_input(catalog: Catalog, name: str) -> Input:
 
 
 def taken_columns(table: Input) -> list[Column]:
-    """The columns of a row that was taken in: nested data is hidden, but there."""
+    """Return the columns of an accepted row, including hidden ones such as nested data."""
     return [c for c in table.schema if c.name not in (UID, INGEST_TIME)]
 
 
 def given_columns(table: Input) -> list[Column]:
-    """The columns that a row is given with: those that the intake does not fill in."""
+    """Return the columns that a client sends: those that the intake does not fill in."""
     return [c for c in taken_columns(table) if c.name not in table.metadata]
 
 
 def key_columns(table: Input) -> list[Column]:
-    """The columns that a deletion by key is given with: what the caller's token says is not given."""
+    """Return the key columns that a deletion sends: those that do not come from the caller's token."""
     claimed = {n for n, found in table.metadata.items() if found.kind is MetadataKind.CLAIM}
     return [c for c in taken_columns(table) if c.name in table.primary_key and c.name not in claimed]
 
 
 def changed_column(table: Input, rows: pa.Table) -> str | None:
-    """A column for which rows that were read before do not fit the input as it is now: one that has not only grown."""
+    """Return a column whose stored rows no longer fit the input, or None. Wider types and new nullable columns fit."""
     known = {c.name: c for c in taken_columns(table)}
     for field in rows.schema:
         now = known.get(field.name)
@@ -87,14 +87,14 @@ def changed_column(table: Input, rows: pa.Table) -> str | None:
 
 
 def rows_of_today(table: Input, rows: pa.Table) -> pa.Table:
-    """Rows that were read before, in the types that their columns have now."""
+    """Convert stored rows to the present types of their columns."""
     known = {c.name: c.type for c in taken_columns(table)}
     fields = [pa.field(f.name, known.get(f.name, f.type), f.nullable) for f in rows.schema]
     return rows.cast(pa.schema(fields), safe=False)  # only to wider types: a BIGINT beyond 2^53 is rounded as a DOUBLE
 
 
 def refuse_made(table: Input, place: int, row: Mapping[str, Any], allowed: Container[str] = ()) -> None:
-    """Raise B6014 where a row brings a column that the intake fills in."""
+    """Raise B6014 if a row sets a column that the intake fills in."""
     folded = {n.casefold(): n for n in table.metadata if n.casefold() not in allowed}
     for name in row:
         found = folded.get(name.casefold())
@@ -104,9 +104,9 @@ def refuse_made(table: Input, place: int, row: Mapping[str, Any], allowed: Conta
 
 
 def read_rows(table: Input, rows: Sequence[Any], claims: Claims = NO_ONE) -> Pushed:
-    """The rows of a request; each that does not fit is refused with its reason, the others are taken.
+    """Parse the rows of a request. Each malformed row is rejected with its reason; the others are accepted.
 
-    `claims` are those of the caller's token; raises B8036 where it lacks one that a column is.
+    `claims` are those of the caller's token. Raises B8036 if it lacks a claim that a column requires.
     """
     claimed = claimed_columns(table, claims)
     columns = given_columns(table)
@@ -159,7 +159,7 @@ def read_rows(table: Input, rows: Sequence[Any], claims: Claims = NO_ONE) -> Pus
 
 
 def _refuse_points(table: str, place: int, row: Mapping[str, Any], columns: Sequence[Column]) -> None:
-    """Raise B6001 for `2.0` where a whole number is wanted: files refuse it too."""
+    """Raise B6001 for `2.0` in a column of whole numbers, as file connectors do."""
     whole = {c.name.casefold(): c for c in columns if pa.types.is_integer(c.type)}
     for name, value in row.items():
         column = whole.get(name.casefold()) if isinstance(value, float) else None
@@ -168,7 +168,7 @@ def _refuse_points(table: str, place: int, row: Mapping[str, Any], columns: Sequ
 
 
 def _arrow(rows: list[dict[str, Any]], columns: Sequence[Column]) -> pa.Table:
-    """The rows as Arrow, made piece by piece: meanwhile no other thread of the process runs."""
+    """Convert the rows to Arrow in chunks, because the conversion blocks all other threads of the process."""
     starts = range(0, max(1, len(rows)), PIECE_ROWS)
     return pa.concat_tables([arrow_of(rows[start : start + PIECE_ROWS], columns) for start in starts])
 
@@ -187,7 +187,7 @@ def _fits(
     columns: Sequence[Column],
     refused: list[tuple[Malformed, str]],
 ) -> bool:
-    """Whether Arrow takes a row; else it goes to `refused`."""
+    """Return whether Arrow accepts a row; if not, append it to `refused`."""
     place, _, converted = row
     try:
         arrow_of([converted], columns)
@@ -198,8 +198,8 @@ def _fits(
 
 
 def read_act(kind: Act, table: Input, given: Any, producer: str | None = None) -> ProducerAct:
-    """Read an act of a producer from JSON: a bound (`{"at": ..., "column": ..., "strict": ...}`, or only its time), an
-    open or a close.
+    """Parse an act of a producer: a bound (`{"at": ..., "column": ..., "strict": ...}`, or its time alone), an open or
+    a close.
 
     Raises B5025 for any other form.
     """
@@ -228,7 +228,7 @@ def read_act(kind: Act, table: Input, given: Any, producer: str | None = None) -
 
 
 def check_broken(table: Input, place: int, check: Check) -> BelvedereError:
-    """The error of a row that breaks a CHECK."""
+    """Return the error of a row that violates a CHECK."""
     said = f"`{check.text}`" if check.name == check.text else f"`{check.name}`: `{check.text}`"
     return fail("B6004", f'row {place + 1} of "{table.name}" breaks the CHECK {said}')
 

@@ -1,7 +1,8 @@
-"""A segment of the journal: frames of length, check and payload, and what damage has done to them.
+"""A segment of the journal: frames of length, checksum and payload, and the detection of damage.
 
-In: a file's bytes. Out: its whole frames, and how it ends. The check of a frame covers the segment's name and the frame's place in it:
-zeros, older bytes and bytes of other files behind the end are never taken for records. Nothing is written here but a torn end that is cut.
+In: a file's bytes. Out: its complete frames, and how it ends. The checksum of a frame covers the segment's name and the
+frame's position. So zeros, older bytes and bytes of other files after the end are never read as records. The only write
+here is the removal of a torn end.
 """
 
 from __future__ import annotations
@@ -24,36 +25,38 @@ FRAME = struct.Struct("<II")
 PLACE = struct.Struct("<QI")
 VERSION = 2
 SEEDLESS = 1
-"""Version of journals whose checks cover the payload alone."""
+"""Version of journals whose checksums cover the payload alone."""
 ENDING = ".journal"
 TORN = ".torn"
-"""Ending of a file that keeps what was cut off a segment."""
+"""Suffix of a file that keeps the bytes cut off a segment."""
 
 
 @dataclass(frozen=True)
 class SegmentFrames:
-    """The whole frames of a segment from its start: payloads, and the place where the last one ends. `header` is that of the first one."""
+    """The complete frames of a segment from its start: payloads, the end of the last one, and the header of the first
+    one."""
 
     payloads: tuple[bytes, ...]
     end: int
     size: int
     header: Mapping[str, Any] | None
     goes_on_at: int | None = None
-    """Place of the first whole frame behind broken bytes; None where there is none."""
+    """Position of the first complete frame after damaged bytes; None if there is none."""
 
 
 def frame(payload: bytes, seed: int | None, place: int) -> bytes:
-    """A record's bytes at a place of a segment; without a seed (the header) the check covers the payload alone."""
+    """Return the bytes of a record at `place` in a segment. Without a seed (header), the checksum covers the payload
+    alone."""
     return FRAME.pack(len(payload), _check(payload, seed, place)) + payload
 
 
 def seed_of(header: Mapping[str, Any]) -> int | None:
-    """The part of all checks of a segment that says whose it is."""
+    """Return the initial value of all checksums of a segment, which identifies it."""
     return None if header["version"] == SEEDLESS else zlib.crc32(f"{header['journal']} {header['first']}".encode())
 
 
 def read_frames(path: Path, end: int | None = None) -> SegmentFrames:
-    """The frames of a segment, up to a place of the file. A broken header leaves nothing to read."""
+    """Read the frames of a segment up to byte `end`. After a damaged header nothing is read."""
     data = path.read_bytes()[:end]
     first = _payload(data, 0, None)
     header = None if first is None else read_header(first)
@@ -67,7 +70,7 @@ def read_frames(path: Path, end: int | None = None) -> SegmentFrames:
 
 
 def read_header(payload: bytes) -> Mapping[str, Any] | None:
-    """A segment's header; None where it is none that is known here."""
+    """Parse a segment's header; None if it is not a header of a known version."""
     try:
         header = json.loads(payload)
     except ValueError:
@@ -76,7 +79,7 @@ def read_header(payload: bytes) -> Mapping[str, Any] | None:
 
 
 def header_of(path: Path) -> Mapping[str, Any] | None:
-    """A segment's header by itself; None where it is broken."""
+    """Read the header of a segment file; None if it is damaged."""
     with path.open("rb") as file:
         head = file.read(FRAME.size)
         length = FRAME.unpack(head)[0] if len(head) == FRAME.size else 0
@@ -85,22 +88,22 @@ def header_of(path: Path) -> Mapping[str, Any] | None:
 
 
 def segment_name(first: int, term: int) -> str:
-    """The name of a segment of a term, which begins with record `first`."""
+    """Return the file name of a segment of a term that begins with record `first`."""
     return f"{first:020}{f'~{term:06}' if term else ''}{ENDING}"
 
 
 def term_of(path: Path) -> int:
-    """The term in which a segment was begun."""
+    """Return the term of a segment."""
     _, _, term = path.stem.partition("~")
     return int(term) if term.isdecimal() else 0
 
 
 @dataclass(frozen=True)
 class Counting:
-    """The segments of a folder that count, in order.
+    """The valid segments of a folder, in order.
 
-    `ends` has the place up to which a segment counts that another process took over. `void` are segments that a process
-    began after it had lost the journal: it acknowledged none of their records.
+    `ends` is the byte up to which a segment is valid if another process took it over. `void` lists the segments that a
+    process began after it had lost the journal; it acknowledged none of their records.
     """
 
     paths: tuple[Path, ...]
@@ -109,10 +112,11 @@ class Counting:
 
 
 def counting(directory: Path) -> Counting:
-    """Return the segments of a journal's folder that count.
+    """Return the valid segments of a journal's folder.
 
-    Each header of a term names the segment that was the last one when the term began. Where that is no longer there, the store has
-    all that came before the term. The newest term decides first: an older one may have gone on after it was taken over.
+    Each header of a term names the last segment at the start of the term. If that segment was deleted, the store has
+    all records before the term. Newer terms take precedence: a process may have written after its journal was taken
+    over.
     """
     left = sorted(directory.glob(f"*{ENDING}"), key=lambda p: (term_of(p), p.name))
     found, ends, void = list[Path](), dict[Path, int](), list[Path]()
@@ -130,7 +134,7 @@ def counting(directory: Path) -> Counting:
 
 
 def cut_torn_end(path: Path, frames: SegmentFrames) -> str:
-    """Cut what is behind the last whole frame, keep it beside the segment, and return a sentence that reports it."""
+    """Cut off the bytes after the last complete frame, keep them in a file beside the segment, and return a notice."""
     kept = path.with_name(f"{path.name}-{frames.end}{TORN}")
     with path.open("rb") as segment, kept.open("wb") as file:
         segment.seek(frames.end)
@@ -146,7 +150,7 @@ def cut_torn_end(path: Path, frames: SegmentFrames) -> str:
 
 
 def damaged(path: Path, place: int, behind: int | None = None) -> Exception:
-    """B6142, with the place of the damage and of the next whole record."""
+    """Return B6142 with the position of the damage and of the next complete record."""
     more = "" if behind is None else f"; complete records follow from byte {behind} on"
     return fail(
         "B6142",
@@ -156,7 +160,8 @@ def damaged(path: Path, place: int, behind: int | None = None) -> Exception:
 
 
 def _payload(data: bytes, place: int, seed: int | None) -> bytes | None:
-    """The payload of a whole frame at a place. No record is empty: zeros are none."""
+    """Return the payload of the frame at `place`; None if it is not complete. No record is empty, so zeros are no
+    frame."""
     if place + FRAME.size > len(data):
         return None
     length, check = FRAME.unpack_from(data, place)
@@ -171,7 +176,7 @@ def _check(payload: bytes, seed: int | None, place: int) -> int:
 
 
 def _next_whole(data: bytes, place: int, seed: int | None) -> int | None:
-    """The first place behind `place` where a whole frame begins."""
+    """Return the first position after `place` where a complete frame begins; None if there is none."""
     left = len(data) - FRAME.size - place - 1
     if left <= 0:
         return None

@@ -1,7 +1,7 @@
-"""Whole requests whose rows all fit, by Arrow.
+"""Fast parsing by Arrow of requests whose rows are all valid.
 
-In: an input, JSON texts. Out: its rows, as `belvedere.intake.request_rows` gives them; None where a row may not fit, is a deletion, or has
-a form that Arrow reads in another sense: then each row is read by itself, with its reason.
+In: an input, JSON texts. Out: its rows, as `belvedere.intake.request_rows` returns them. The result is None if a row
+may be invalid, is a deletion, or has a form that Arrow interprets differently. Then `request_rows` parses each row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from belvedere.store.row_checks import broken_checks
 
 
 def typed_columns(table: Input) -> Sequence[Column] | None:
-    """The columns that a row is given with; None where their values are read one by one."""
+    """Return the columns that a client sends; None if one has a type that is parsed value by value."""
     columns = [replace(c, nullable=c.nullable or c.hidden) for c in given_columns(table)]
     return (
         columns
@@ -31,14 +31,14 @@ def typed_columns(table: Input) -> Sequence[Column] | None:
 
 
 def _is_single(type_: pa.DataType) -> bool:
-    """Whether there are FLOATs in it: Python makes them of doubles, and so rounds some twice."""
+    """Return whether a type contains FLOAT. Python converts a FLOAT through a double, so it may be rounded twice."""
     if pa.types.is_nested(type_):
         return any(_is_single(type_.field(n).type) for n in range(type_.num_fields))
     return bool(type_ == pa.float32())
 
 
 def pushed(table: Input, parts: Iterable[pa.Table], claims: Claims = NO_ONE) -> Pushed | None:
-    """Rows that were read with `typed_columns`; None where one breaks a CHECK. Raises B8036 as `read_rows` does."""
+    """Return rows parsed with `typed_columns`; None if a row violates a CHECK. Raises B8036 as `read_rows` does."""
     claimed = claimed_columns(table, claims)
     rows = pa.concat_tables(parts).combine_chunks()
     if broken_checks(table, rows):

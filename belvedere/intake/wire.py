@@ -1,7 +1,8 @@
-"""Requests on their way from serving processes to the desk, and the answers back: frames over a pair of connected sockets.
+"""Requests from serving processes to the ingest service, and its answers: frames over a pair of connected sockets.
 
-In: `Request`s in a serving process (`IngestClient`, asyncio). Out: `Reply`s of the process that runs epochs (`IngestServer`, threads). A
-socket that ends fails what waits for an answer; nothing is sent twice. A frame is a length, the request's number and the content.
+In: `Request`s in a serving process (`IngestClient`, asyncio). Out: `Reply`s of the process that runs epochs
+(`IngestServer`, threads). When a socket closes, its pending requests fail; nothing is sent twice. A frame is a length,
+the request's number and the content.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FRAME = struct.Struct("<IQ")
 TOGETHER = 512
 """Maximum number of requests that are written with one sync."""
 IN_FLIGHT_BYTES = 32 << 20
-"""Maximum bytes of requests under way; a larger request comes alone."""
+"""Maximum bytes of requests in flight; a larger request is sent alone."""
 AT_ONCE = 1_000
 """Maximum number of rows that are encoded on the event loop; more are encoded in a thread."""
 ANSWER_SECONDS = 30.0
@@ -47,7 +48,7 @@ STANDBY = Reply(
 
 
 def encode_request(request: Request) -> bytes:
-    """A request as bytes."""
+    """Return a request as bytes."""
     header: dict[str, Any] = {
         "table": request.table,
         "producer": request.producer,
@@ -65,7 +66,7 @@ def encode_request(request: Request) -> bytes:
 
 
 def decode_request(data: bytes) -> Request:
-    """The request that `encode_request` made."""
+    """Read a request from the result of `encode_request`."""
     header, parts = unpack(data)
     table, producer = header["table"], header["producer"]
     content: Pushed | ProducerAct
@@ -79,14 +80,14 @@ def decode_request(data: bytes) -> Request:
 
 
 class _Room:
-    """How many bytes of requests are under way; who brings more waits."""
+    """A limit on the bytes of requests in flight; callers wait for free space."""
 
     def __init__(self, most: int):
         self._most, self._held, self._ended = most, 0, False
         self._changed = threading.Condition()
 
     def take(self, size: int) -> None:
-        """Wait until there is room for `size` bytes, or until nothing else uses it."""
+        """Wait until `size` bytes are free, or until no other request is in flight."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or not self._held or self._held + size <= self._most)
             self._held += size
@@ -98,17 +99,17 @@ class _Room:
             self._changed.notify_all()
 
     def end(self) -> None:
-        """Wake all waiters at the end."""
+        """Wake all waiting callers at shutdown."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
 
 
 class IngestServer:
-    """Serves a desk to other processes. `connect` gives the other end of a new connection."""
+    """Serves an ingest service to other processes. `connect` returns the other end of a new connection."""
 
     def __init__(self, ingest_service: IngestService | None, in_flight: int = IN_FLIGHT_BYTES):
-        """Without a desk, which may come later, requests are refused: the run is on standby."""
+        """Start the server. Without an ingest service (standby) requests are rejected; it can be set later."""
         self.ingest_service = ingest_service
         self._requests: queue.SimpleQueue[tuple[Request, Callable[[Reply], None], int] | None] = queue.SimpleQueue()
         self._room = _Room(in_flight)
@@ -117,14 +118,14 @@ class IngestServer:
         self._clerk.start()
 
     def connect(self) -> socket.socket:
-        """A socket for a serving process; this end is read until it is closed."""
+        """Return a socket for a serving process. The server reads its own end until it is closed."""
         ours, theirs = socket.socketpair()
         self._sockets.append(ours)
         threading.Thread(target=self._serve, args=(ours,), name="intake-read", daemon=True).start()
         return theirs
 
     def close(self) -> None:
-        """Answer what has come, and no more."""
+        """Answer the requests that have arrived, and stop."""
         self._requests.put(None)
         self._clerk.join(10)
         self._room.end()
@@ -134,7 +135,7 @@ class IngestServer:
             end.close()
 
     def _serve(self, end: socket.socket) -> None:
-        """Read a connection until its process is gone."""
+        """Read a connection until its process closes it."""
         try:
             self._read(end)
         finally:
@@ -161,7 +162,7 @@ class IngestServer:
                 self._requests.put((request, partial(_reply, end, lock, number), length))
 
     def _answer(self) -> None:
-        """Take what has come together, until the end is asked for."""
+        """Answer batches of requests until shutdown."""
         ended = False
         while not ended:
             found = [self._requests.get()]
@@ -185,7 +186,7 @@ def _reply(end: socket.socket, lock: threading.Lock, number: int, answer: Reply)
 
 
 class IngestClient:
-    """Asks a desk in another process. Belongs to one event loop."""
+    """Sends requests to an ingest service in another process. Belongs to one event loop."""
 
     def __init__(self, end: socket.socket | None):
         self._end = end
@@ -198,7 +199,7 @@ class IngestClient:
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody may take pushes in."""
+        """Whether an ingest service may accept pushes."""
         return self._open
 
     async def ask(self, request: Request) -> Reply:
