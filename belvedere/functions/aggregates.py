@@ -1,6 +1,7 @@
 """Aggregates and window functions: one row each.
 
-In: nothing. Out: rows for `belvedere.functions.function_table`. See `belvedere.functions.function` for what a row says.
+In: nothing. Out: rows for `belvedere.functions.function_table`. `belvedere.functions.function` defines the fields of a
+row.
 """
 
 from __future__ import annotations

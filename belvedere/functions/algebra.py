@@ -1,7 +1,8 @@
-"""How an aggregate follows rows that only arrive: what is stored of some rows, and how more of them are taken in.
+"""Incremental maintenance of aggregates over append-only input: what a group stores, and how new rows are merged into
+it.
 
-In: nothing. Out: an `Algebra` for rows of the function table. Counts, sums and averages have none: how they are stored depends on the types
-of their values, and they follow retractions (`rules/merge/accumulate.py`).
+In: nothing. Out: an `Algebra` for rows of the function table. Counts, sums and averages have none: their stored form
+depends on the types of their values, and they support retractions (`rules/merge/accumulate.py`).
 
 Source: mergeable variance after Chan, Golub and LeVeque, 'Updating formulae and a pairwise algorithm', 1979.
 """
@@ -17,35 +18,36 @@ from belvedere.schema import PACKED
 
 @dataclass(frozen=True)
 class Algebra:
-    """The stored parts of a group's rows (`parts`), as Spark SQL.
+    """Stored parts of a group's aggregate, as Spark SQL.
 
-    `add` are aggregates over the values `x` of a delta, one for each part; `merge` has an expression for each part over
-    `old.<part>` and `new.<part>`; `result` is the aggregate over the parts. `moment` is the statistic that kernels
-    compute over ranges of rows.
+    `parts` are the stored columns. `add` are aggregates over the values `x` of a delta, one for each part. `merge` has
+    an expression for each part over `old.<part>` and `new.<part>`. `result` computes the aggregate from the parts.
+    `moment` is the statistic that kernels compute over ranges of rows.
     """
 
     parts: tuple[tuple[str, pa.DataType | None], ...]
-    """Names and types; None is the type of the aggregate."""
+    """Names and types of the stored columns; None is the type of the aggregate."""
     add: tuple[str, ...]
     merge: tuple[str, ...]
     result: str
     of_reals: bool = False
-    """Whether `x` is taken as a DOUBLE first."""
+    """Whether `x` is first cast to DOUBLE."""
     moment: str = ""
 
     @property
     def is_of_numbers(self) -> bool:
-        """Whether its parts are numbers, so that intervals have none."""
+        """Return whether its parts are numbers; if so, it does not apply to intervals."""
         return any(type_ is not None for _, type_ in self.parts)
 
 
 def extreme(function: str, choice: str) -> Algebra:
-    """MIN or MAX: `least` and `greatest` skip NULLs, and take NaN for the greatest."""
+    """Return the algebra of MIN or MAX: `least` and `greatest` skip NULLs, and NaN is the greatest value."""
     return Algebra((("m", None),), (f"{function}(x)",), (f"{choice}(old.m, new.m)",), "m")
 
 
 def spread(moment: str, result: str) -> Algebra:
-    """A variance or standard deviation: how many numbers, their mean, the sum of the squares of their distances from it."""
+    """Return the algebra of a variance or standard deviation: count, mean, and sum of squared deviations from
+    the mean."""
     count = "(coalesce(old.n, 0) + coalesce(new.n, 0))"
     apart = "(coalesce(new.mu, 0) - coalesce(old.mu, 0))"
     mean = f"CASE WHEN {count} = 0 THEN 0 ELSE coalesce(old.mu, 0) + {apart} * coalesce(new.n, 0) / {count} END"
@@ -59,7 +61,8 @@ def spread(moment: str, result: str) -> Algebra:
 
 
 def packed_median() -> Algebra:
-    """All values of a group packed into one, so that a group is one row of state however many values it has."""
+    """Return an algebra that packs all values of a group into one. So a group is one row of state, whatever its number
+    of values."""
     lower, upper = (
         "element_at(_s, CAST((size(_s) + 1) DIV 2 AS INT))",
         "element_at(_s, CAST(size(_s) DIV 2 + 1 AS INT))",

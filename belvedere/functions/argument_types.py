@@ -1,8 +1,8 @@
 """Argument types of functions: a class of types for each argument.
 
 In: nothing. Out: `takes`. A class is as wide as Spark's implicit casts under ANSI rules; dependencies on values are not
-covered here. Rows of `belvedere.functions.function_table` restrict some functions further. For functions whose type
-comes from a CAST around the call (`belvedere.functions.untyped`) nothing else is known.
+covered here. Rows of `belvedere.functions.function_table` restrict some functions further. A function whose type comes
+from a CAST around the call (`belvedere.functions.untyped`) has no other check.
 """
 
 from __future__ import annotations
@@ -41,9 +41,14 @@ CLASSES: Mapping[str, Test] = {
     "q": lambda type_: _single(type_) or t.is_array(type_),
     ".": lambda _: True,
 }
-"""A single value, a number, bytes, a list, a map, either of the two, a struct, a time, an INT, a text, what can be compared, anything: of
-the single ones a text serves too. Then a number, a whole one, a whole one or a BOOLEAN, an INT, for which no text serves; a BOOLEAN or a
-text; a single value or a list."""
+"""Test of each class of types, by its letter.
+
+- Classes that also accept a text: `a` a single value, `n` a number, `b` bytes, `t` a date or timestamp, `i` an INT or
+  narrower.
+- Classes of numbers that do not: `d` a number, `w` an integer, `v` an integer or BOOLEAN, `j` an INT or narrower.
+- Nested values: `l` a list, `m` a map, `c` a list or map, `s` a struct, `q` a single value or list.
+- Others: `x` a text, `z` a BOOLEAN or text, `k` a comparable value (without maps), `.` any value.
+"""
 
 _FORMS: Mapping[str, str] = {
     "a": (
@@ -127,10 +132,10 @@ _FORMS: Mapping[str, str] = {
     ".j": "array_repeat",
 }
 TAKEN: Mapping[str, str] = {name: form for form, names in _FORMS.items() for name in names.split()}
-"""The classes of a function's arguments by its name; the last one is that of all further arguments."""
+"""Argument classes of a function by its name; the last class applies to all further arguments."""
 
 
 def takes(names: Iterable[str], types: Sequence[pa.DataType]) -> bool:
-    """Whether a function of these names may take arguments of these types. NULL goes anywhere."""
+    """Return whether one of these functions may take arguments of these types. NULL fits every class."""
     form = next((TAKEN[name] for name in names if name in TAKEN), ".")
     return all(type_ == t.NULL or CLASSES[form[min(i, len(form) - 1)]](type_) for i, type_ in enumerate(types))

@@ -54,7 +54,7 @@ _TEXT = (
     ),
     Native("CAST({0} AS STRING)", lambda t: wb.is_numeral(t) or pa.types.is_date(t), STRING),
 )
-"""As people read a value, instants in UTC."""
+"""Conversion to a readable text; instants are in UTC."""
 _INSTANT = (Native("{0}", lambda t: t == TIMESTAMP), Native("timestamp_micros({0})", wb.is_time, TIMESTAMP, "micros"))
 ARRAYS: tuple[SqlppFunction, ...] = (
     *ARRAY_AGGREGATES,

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from belvedere.values.instants import instant, microseconds
 
 EARLIEST = -(2**63)
-"""Below every time."""
+"""Lower bound of all times."""
 
 UNITS = {
     "MICROSECOND": 1,
@@ -24,13 +24,13 @@ UNITS = {
 }
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 MONDAY = 4 * UNITS["DAY"]
-"""Weeks begin on Monday: the first one after 1970 is the 5th of January."""
+"""Offset of weeks in microseconds since 1970: they begin on Monday, and the first Monday is the 5th of January."""
 
 CalendarStep = Callable[[int], int]
 
 
 def floor_to(unit: str) -> CalendarStep | None:
-    """Rounding down to a calendar unit in UTC; None for an unknown unit."""
+    """Return a function that rounds down to a calendar unit in UTC; None for an unknown unit."""
     unit = unit.upper().removesuffix("S")
     if unit in UNITS:
         size = UNITS[unit]
@@ -47,7 +47,8 @@ def floor(time: int, size: int, offset: int = 0) -> int:
 
 
 def in_calendar(time: int, change: Callable[[datetime], datetime]) -> int:
-    """A change of calendar fields; times beyond the calendar stay as they are (a lower bound for what is above them)."""
+    """Apply a change of calendar fields to a time in microseconds. Times outside the calendar's range remain unchanged,
+    as a lower bound."""
     try:
         moved = change(instant(time))
     except (OverflowError, ValueError):

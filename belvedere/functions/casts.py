@@ -1,6 +1,7 @@
-"""Which casts Spark takes in ANSI mode: the rules of its `Cast.canAnsiCast`.
+"""Casts that Spark accepts in ANSI mode: the rules of its `Cast.canAnsiCast`.
 
-In: two Arrow types. Out: whether a value of the one may be cast to the other; the cast of a single value may still fail.
+In: two Arrow types. Out: whether a value of the first may be cast to the second; the cast of a single value may still
+fail.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from belvedere.schema import TIMESTAMP, VARIANT
 
 
 def castable(given: pa.DataType, target: pa.DataType) -> bool:
-    """Whether `CAST` and `TRY_CAST` take a value of this type to the other."""
+    """Return whether `CAST` and `TRY_CAST` accept these two types."""
     if given == target or given == t.NULL or target == t.STRING:
         return True
     if given == VARIANT:

@@ -1,7 +1,7 @@
-"""Which arguments of functions are the same for all rows, and between which numbers they lie.
+"""Arguments of functions that must be constant, and their limits.
 
-In: nothing. Out: rules by the key of a function's row and the name of the parser's argument. Spark refuses other arguments when it first
-sees the query (its conditions NON_FOLDABLE_INPUT and VALUE_OUT_OF_RANGE).
+In: nothing. Out: rules by the key of a function's row and sqlglot's name of the argument. Spark rejects other arguments
+when it analyses the query (its conditions NON_FOLDABLE_INPUT and VALUE_OUT_OF_RANGE).
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ MAX_ROWS = 2**31 - 1
 
 @dataclass(frozen=True)
 class Constant:
-    """An argument that is one value for all rows."""
+    """An argument that must have the same value for all rows."""
 
     argument: str
-    """The name that the parser's class gives it; `expressions.1` is the second of a list."""
+    """sqlglot's name of the argument; `expressions.1` is the second of a list."""
     least: float = -inf
     most: float = inf
     takes_null: bool = False
     is_whole: bool = False
-    """Whether its type must be one of integers."""
+    """Whether its type must be an integer type."""
     is_int: bool = False
-    """Whether its type must be INT, or fit into it."""
+    """Whether its type must be INT or narrower."""
     many: bool = False
     """Whether it may be an array of such values."""
     of: Callable[[pa.DataType], bool] | None = None
-    """The types of the call's first argument for which this holds; None for all."""
+    """Types of the call's first argument to which this rule applies; None: all."""
 
 
 _XPATH = [f"xpath{kind}" for kind in ("", *"_boolean _double _float _int _long _number _short _string".split())]
@@ -67,4 +67,4 @@ CONSTANTS: Mapping[str, tuple[Constant, ...]] = {
     "date_part": (Constant("expressions.0"),),
     "datepart": (Constant("expressions.0"),),
 }
-"""The constant arguments of a function."""
+"""Constant arguments of each function."""

@@ -1,6 +1,7 @@
-"""A function of the language as one row: what is called how, what it gives, where else it can be computed.
+"""A function of the language as one row: its names, its result type, and the systems that can compute it.
 
-In: the values of a row. Out: a `Function`. It knows no query and no plan; `belvedere.functions` has the rows.
+In: the values of a row. Out: a `Function`. The module does not depend on queries or plans; `belvedere.functions` has
+the rows.
 """
 
 from __future__ import annotations
@@ -17,76 +18,81 @@ from belvedere.functions.sqlpp_functions import SqlppFunction
 from belvedere.functions.type_rules import ResultType, always
 
 MANY = 1_000_000
-"""The greatest number of arguments where there is none."""
+"""Maximum number of arguments of functions without a maximum."""
 
 
 class Kind(StrEnum):
     SCALAR = "scalar"
     AGGREGATE = "aggregate"
     WINDOW = "window"
-    """Makes sense with OVER only."""
+    """Window function: it is valid only with OVER."""
 
 
 class Ties(StrEnum):
-    """How a function's result depends on the order of tied rows, which decides how `belvedere.plan.arrival_order` fixes
-    it.
-    """
+    """How a function's result depends on the order of tied rows. `belvedere.plan.arrival_order` uses it to make the
+    result deterministic."""
 
     FIRST = "first"
     LAST = "last"
     EXTREME = "extreme"
-    """The value beside the least or greatest one."""
+    """Returns the value of the row with the least or greatest sort value."""
     NTH = "nth"
     LIST = "list"
     SET = "set"
-    """A list without order."""
+    """Returns a list without a defined order."""
     MODE = "mode"
     TEXT = "text"
-    """A list as text."""
+    """Returns a list as text."""
     ROW = "row"
     """Counts rows in the order of the window."""
     PEERS = "peers"
-    """Treats rows that tie alike: their order does not matter."""
+    """Treats tied rows alike, so their order has no effect."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """The same value in SQL over stored forms, exactly: texts with `{0}`, `{1}` for the arguments, by the dialect's name."""
+    """Exact equivalent of a function in SQL over stored forms: texts with `{0}`, `{1}` for the arguments, by
+    dialect."""
 
     sql: Mapping[str, str]
     accepts: Callable[[pa.DataType], bool]
     """Test for the types of all arguments."""
     converts: bool = False
-    """Whether a value that has the result's type already stays as it is."""
+    """Whether the function returns a value that already has the result type unchanged."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """`key` is the class that the parser makes of a call, or its name in small letters; `calls` are the names that one writes in
-    Spark SQL, with the least and the greatest number of arguments."""
+    """A row of the function table.
+
+    `key` is the name of sqlglot's class for a call, or the function's name in lower case. `calls` are its names in
+    Spark SQL with minimum and maximum number of arguments.
+    """
 
     key: str
     calls: Mapping[str, tuple[int, int] | None]
     type: ResultType | None = None
-    """Gives None where the arguments do not fit. No rule: the type follows from more than types (a lambda, a schema), or is not known."""
+    """Rule for the result type; it returns None if the arguments do not fit. No rule: the type depends on more than
+    types (a lambda, a schema), or is unknown."""
     kind: Kind = Kind.SCALAR
     first: Callable[[pa.DataType], bool] | None = None
     """Test for the type of the first argument; None: Spark decides."""
     total: bool = False
-    """Whether it is not NULL where no argument is (an error in ANSI mode at worst)."""
+    """Whether the result is not NULL if no argument is NULL. It may raise an error in ANSI mode."""
     deterministic: bool = True
-    """Else it is refused: the same input would not give the same answer (SQRL knows one clock: `now()`)."""
+    """Whether equal input gives equal output. Other functions are rejected; the only clock in SQRL is `now()`."""
     over_nothing: str = "NULL"
     """Result of an aggregate over no rows: NULL, 0 or an empty array."""
     ties: Ties | None = None
     skips_nulls: bool = False
-    """Whether it takes IGNORE NULLS."""
+    """Whether it accepts IGNORE NULLS."""
     forgiving: str | None = None
-    """The call with the same arguments that gives NULL where this one fails."""
+    """Variant with the same arguments that returns NULL instead of an error."""
     reads_text_as: str | None = None
-    """A function of times that also takes text, and what it reads it as."""
+    """Type as which a time function reads a text argument, for functions that also accept texts."""
     algebra: Algebra | None = None
-    """How it follows rows that only arrive; None where it is computed again, or where that depends on more than the function."""
+    """Incremental maintenance over append-only input. None: the aggregate is recomputed, or the method depends on more
+    than the function."""
     stored: Stored | None = None
     window_by: tuple[SqlppFunction, ...] = field(default=())
 
@@ -94,7 +100,8 @@ class Function:
 def function(
     key: str, calls: str = "", type: ResultType | pa.DataType | None = None, *window_by: SqlppFunction, **facts: object
 ) -> Function:
-    """A row. `calls` are names with numbers of arguments: `upper:1`, `round:1-2`, `concat:0+`; a name alone is not counted."""
+    """Return a row of the table. `calls` are names with numbers of arguments: `upper:1`, `round:1-2`, `concat:0+`. The
+    table does not check the number for a name alone."""
     rule = always(type) if isinstance(type, pa.DataType) else type
     return Function(key, dict(map(_counted, calls.split())), rule, window_by=window_by, **facts)  # type: ignore[arg-type]
 
@@ -107,17 +114,18 @@ def _counted(call: str) -> tuple[str, tuple[int, int] | None]:
 
 
 def aggregate(key: str, calls: str = "", type: ResultType | pa.DataType | None = None, **facts: object) -> Function:
-    """A row of an aggregate."""
+    """Return a row of an aggregate."""
     return function(key, calls, type, kind=Kind.AGGREGATE, **facts)
 
 
 def window_function(
     key: str, calls: str = "", type: ResultType | pa.DataType | None = None, **facts: object
 ) -> Function:
-    """A row of a window function."""
+    """Return a row of a window function."""
     return function(key, calls, type, kind=Kind.WINDOW, **facts)
 
 
 def stored(accepts: Callable[[pa.DataType], bool], converts: bool = False, **sql: str) -> Stored:
-    """How stores compute a function: `stored(is_integer, sqlite="abs({0})", postgres="abs({0})")`."""
+    """Return the SQL with which stores compute a function: `stored(is_integer, sqlite="abs({0})",
+    postgres="abs({0})")`."""
     return Stored(sql, accepts, converts)

@@ -1,6 +1,7 @@
 """Functions of numbers: one row each.
 
-In: nothing. Out: rows for `belvedere.functions.function_table`. See `belvedere.functions.function` for what a row says.
+In: nothing. Out: rows for `belvedere.functions.function_table`. `belvedere.functions.function` defines the fields of a
+row.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from belvedere.functions.type_rules import (
 
 
 def _to_whole(function: str) -> tuple[Native, ...]:
-    """Doubles stay doubles, and those without a fraction as they are: a BIGINT holds no infinity."""
+    """Return the SQL of a rounding function. A DOUBLE stays a DOUBLE, because a BIGINT holds no infinity; one too large
+    to have a fraction remains unchanged."""
     real = f"IF(abs({{0}}) < 4503599627370496D, CAST({function}({{0}}) AS DOUBLE), {{0}})"
     return Native("{0}", is_integer), Native(real, pa.types.is_floating), Native(f"{function}({{0}})", wb.is_number)
 

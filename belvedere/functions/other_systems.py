@@ -1,4 +1,4 @@
-"""Replacements for functions and names of other systems that have another name here.
+"""Hints for functions and names of other systems that have another name in Belvedere.
 
 In: nothing. Out: hints by name.
 """
@@ -46,16 +46,16 @@ OTHER_FUNCTIONS: Mapping[str, str] = {
         for unit in ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
     },
 }
-"""Replacements for functions."""
+"""Hints for functions that Belvedere does not have."""
 OTHER_ARGUMENTS: Mapping[str, str] = {
     "to_timestamp_ltz": "for milliseconds write timestamp_millis(n), for seconds timestamp_seconds(n)",
 }
-"""Replacements for functions that take other arguments here than elsewhere."""
+"""Hints for functions that take other arguments in other systems."""
 TRUNCATED = "write sign(x) * floor(abs(x), 2) for two digits after the point"
-"""Replacement for `truncate(x, n)`."""
+"""Hint for `truncate(x, n)`."""
 OTHER_NAMES: Mapping[str, str] = {
     "LOCALTIMESTAMP": "write localtimestamp(), or now()",
     "LOCALTIME": "write date_format(now(), 'HH:mm:ss')",
     "CURRENT_TIME": "write date_format(now(), 'HH:mm:ss')",
 }
-"""Replacements for names that are not columns."""
+"""Hints for names that are not columns."""

@@ -1,8 +1,8 @@
-"""The module of a project's functions, imported and checked.
+"""Import and validation of the module with a project's functions.
 
 In: the path of a Python module. Out: its declared functions, by folded name, and diagnostics at their positions in it.
 The module is executed with its folder on the path, and so are the neighbouring modules that it imports. All of them are
-then removed from `sys.modules`: so a changed module is imported again, modules of several projects do not collide, and
+then removed from `sys.modules`. So a changed module is imported again, modules of several projects do not collide, and
 executors get the code by value.
 """
 
@@ -32,11 +32,12 @@ from belvedere.functions.untyped import CAST_NEEDED, COUNTED
 
 EXAMPLE = '@belvedere.function("price DOUBLE, qty INT", "DOUBLE")'
 CODE = 12
-"""Characters of a hash in a function's name."""
+"""Number of characters of the hash in a function's name."""
 
 
 def read_functions(path: Path, place: Span | None = None) -> tuple[Mapping[str, OwnFunction], tuple[Diagnostic, ...]]:
-    """The functions of a module (B9130 to B9132 for what is wrong); `place` is where the project file names it."""
+    """Return the functions of a module and diagnostics (B9130 to B9132). `place` is the position in the project file
+    that names the module."""
     try:
         text = path.read_text(encoding="utf-8")
         module, sources = _run(path)
@@ -79,7 +80,7 @@ def read_functions(path: Path, place: Span | None = None) -> tuple[Mapping[str, 
 
 
 def _run(path: Path) -> tuple[ModuleType, list[str]]:
-    """The module, and the sources that decide what it does."""
+    """Execute the module. Return it with the sources on which its behaviour depends."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         hint = 'write the path of a Python file: `module = "pricing.py"`'
@@ -97,7 +98,8 @@ def _run(path: Path) -> tuple[ModuleType, list[str]]:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[Callable[[], Iterator[Path]]]:
-    """Import modules of a folder as if no other of their names were there; gives the files of those that were imported."""
+    """Hide already imported modules with names of this folder, so that imports read the folder's files. The yielded
+    function returns the files imported meanwhile."""
     names = {p.stem for p in folder.glob("*.py")} | {p.parent.name for p in folder.glob("*/__init__.py")}
     names -= sys.stdlib_module_names
     before = {n: m for n, m in sys.modules.items() if n.partition(".")[0] in names}
@@ -117,7 +119,7 @@ def _alone(folder: Path) -> Iterator[Callable[[], Iterator[Path]]]:
 
     keeps = sys.dont_write_bytecode
     sys.dont_write_bytecode = (
-        True  # a cached module is known by the second and size of its source: a change may be missed
+        True  # Python compares a cached module by the second and size of its source, so it may miss a change
     )
     try:
         yield here
@@ -130,7 +132,7 @@ def _alone(folder: Path) -> Iterator[Callable[[], Iterator[Path]]]:
 
 
 def _failed(path: Path, error: Exception) -> BelvedereError:
-    """B9130 for a module that ends with an error, at the line of it."""
+    """Return B9130 for a module that raises an exception, at its line."""
     line = error.lineno if isinstance(error, SyntaxError) and error.filename == str(path) else None
     trace = error.__traceback__
     while trace is not None:
@@ -179,7 +181,7 @@ def _types(text: str) -> pa.DataType | None:
 
 
 def _taken() -> frozenset[str]:
-    """The names of functions in SQL and in SQL++, in small letters."""
+    """Return the names of functions in SQL and in SQL++, in lower case."""
     calls = (name for row in BY_KEY.values() for name in row.calls)
     return frozenset(n.lower() for n in (*calls, *COUNTED, *CAST_NEEDED, *WINDOW_BY, *SparkParser.FUNCTIONS))
 
@@ -188,7 +190,7 @@ def _taken() -> frozenset[str]:
 
 
 def _place(path: Path, text: str, name: str) -> Span | None:
-    """Where a function's definition begins."""
+    """Return the span of the name in a function's definition; None if the text does not have it."""
     try:
         tree = ast.parse(text)
     except SyntaxError:

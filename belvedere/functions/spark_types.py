@@ -3,9 +3,9 @@
 In: sqlglot data types and Arrow types. Out: Arrow types as Spark 4.3 computes them in ANSI mode (its `AnsiTypeCoercion`
 and `DecimalPrecision` rules). It does not type expressions: `infer` does.
 
-A day-time interval is `duration("us")`, with all its fields, a year-month interval `duration("s")`
-(`belvedere.schema.MONTHS`). A calendar interval is represented by `month_day_nano_interval()`, which no stored column
-may have. VARIANT has a placeholder too.
+A day-time interval with all its fields is `duration("us")`, a year-month interval `duration("s")`
+(`belvedere.schema.MONTHS`). A calendar interval is represented by `month_day_nano_interval()`, which stored columns may
+not have. VARIANT also has a placeholder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DAY_INTERVAL = pa.duration("us")
 MONTH_INTERVAL = MONTHS
 CALENDAR_INTERVAL = type_names.CALENDAR_INTERVAL
 quote, type_text, a_type = type_names.quote, type_names.type_text, type_names.a_type
-"""Names of types, which are also needed below this package."""
+"""Names of types, re-exported; packages below this one also need them."""
 
 WIDTHS = (INT8, INT16, INT32, INT64, FLOAT, DOUBLE)
 INTEGERS = (INT8, INT16, INT32, INT64)
@@ -68,7 +68,7 @@ INSTEAD: dict[object, str] = {
     Kind.DECIMAL: "DECIMAL has at most 38 digits",
     Kind.TIME: "TIME is switched off in Spark: use a STRING such as '12:30:00', or seconds of the day as an INT",
 }
-"""Replacements for types that are not supported."""
+"""Hints for unsupported types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Typed:
 
 
 def arrow_type(type_: exp.DataType) -> pa.DataType | None:
-    """The Arrow type that a written type means; None for one that Belvedere does not have."""
+    """Return the Arrow type of a type in SQL; None if Belvedere does not support it."""
     if type_.this == Kind.DECIMAL:
         precision, scale = [*(int(p.name) for p in type_.expressions), *(10, 0)[len(type_.expressions) :]]
         return pa.decimal128(precision, scale) if 0 <= scale <= precision <= MAX_PRECISION and precision else None
@@ -115,12 +115,12 @@ def _struct_type(type_: exp.DataType) -> pa.DataType | None:
 
 
 def cast(expr: exp.Expr, type_: pa.DataType) -> exp.Expr:
-    """`CAST(expr AS type_)`."""
+    """Return `CAST(expr AS type_)`."""
     return exp.Cast(this=expr, to=exp.DataType.build(type_text(type_), dialect="spark"))
 
 
 def is_array(type_: pa.DataType) -> bool:
-    """An array, but not a map."""
+    """Return whether the type is an array; a map is not one."""
     return bool(pa.types.is_list(type_) or pa.types.is_large_list(type_))
 
 
@@ -141,9 +141,8 @@ def is_interval(type_: pa.DataType) -> bool:
 
 
 def unstorable_interval(type_: pa.DataType) -> str | None:
-    """Return the part of the type that no store keeps: calendar intervals, and months within nested values; None if
-    there is none.
-    """
+    """Return the part of the type that stores cannot hold: calendar intervals, and months within nested values. None if
+    there is none."""
     inner = [type_.field(n).type for n in range(type_.num_fields)]
     if type_ == CALENDAR_INTERVAL:
         return "calendar intervals, of months and days"
@@ -153,17 +152,17 @@ def unstorable_interval(type_: pa.DataType) -> str | None:
 
 
 def has_months(type_: pa.DataType) -> bool:
-    """Whether values of the type have year-month intervals in them."""
+    """Return whether the type is or contains a year-month interval."""
     return type_ == MONTH_INTERVAL or any(has_months(type_.field(n).type) for n in range(type_.num_fields))
 
 
 def has_variant(type_: pa.DataType) -> bool:
-    """Whether values of the type have values of any type in them, which no store keeps."""
+    """Return whether the type is or contains VARIANT, which stores cannot hold."""
     return type_ == VARIANT or any(has_variant(type_.field(n).type) for n in range(type_.num_fields))
 
 
 def is_time(type_: pa.DataType) -> bool:
-    """A date or a timestamp."""
+    """Return whether the type is a date or a timestamp."""
     return type_ in (DATE, TIMESTAMP, LOCAL_TIMESTAMP)
 
 
@@ -173,12 +172,12 @@ def is_array_of_struct(type_: pa.DataType) -> bool:
 
 
 def bounded_decimal(precision: int, scale: int) -> pa.DataType:
-    """Spark's `DecimalType.bounded`: cut at 38 digits."""
+    """Return Spark's `DecimalType.bounded`: precision and scale limited to 38 digits."""
     return pa.decimal128(min(precision, MAX_PRECISION), min(scale, MAX_PRECISION))
 
 
 def adjusted_decimal(precision: int, scale: int) -> pa.DataType:
-    """Spark's `adjustPrecisionScale`: whole digits first, but at least 6 decimal places where there were as many."""
+    """Return Spark's `adjustPrecisionScale`: integer digits have priority, but up to 6 decimal places are kept."""
     if precision <= MAX_PRECISION:
         return pa.decimal128(precision, scale)
     kept = max(MAX_PRECISION - (precision - scale), min(scale, MIN_ADJUSTED_SCALE))
@@ -186,12 +185,12 @@ def adjusted_decimal(precision: int, scale: int) -> pa.DataType:
 
 
 def as_decimal(type_: pa.DataType) -> pa.DataType:
-    """The decimal that holds every value of an integer type."""
+    """Return the decimal that holds every value of an integer type."""
     return type_ if is_decimal(type_) else pa.decimal128(INTEGER_DIGITS[type_], 0)
 
 
 def literal_decimal(digits: str) -> pa.DataType:
-    """The type of a number written with a decimal point: `1.5` is DECIMAL(2, 1)."""
+    """Return the type of a number written with a decimal point: `1.5` is DECIMAL(2, 1)."""
     whole, _, fraction = digits.lstrip("-").partition(".")
     whole = whole.lstrip("0")
     scale = len(fraction)
@@ -199,7 +198,7 @@ def literal_decimal(digits: str) -> pa.DataType:
 
 
 def arithmetic_decimal(operator: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """Precision and scale of `left operator right` for two decimals."""
+    """Return the type of `left operator right` for two decimals, with Spark's precision and scale."""
     p1, s1, p2, s2 = left.precision, left.scale, right.precision, right.scale
     if operator == "*":
         return adjusted_decimal(p1 + p2 + 1, s1 + s2)
@@ -213,7 +212,7 @@ def arithmetic_decimal(operator: str, left: pa.DataType, right: pa.DataType) -> 
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type that both become in CASE, COALESCE, UNION, arrays and comparisons; None where there is none."""
+    """Return the type to which CASE, COALESCE, UNION, arrays and comparisons cast both; None if there is none."""
     if left == right or right == NULL:
         return left
     if left == NULL:
@@ -228,7 +227,7 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def plain_common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The common type where text is not read as the other type."""
+    """Return the common type without casts from text; None if there is none."""
     if (left == STRING) != (right == STRING) and NULL not in (left, right):
         return None
     return common_type(left, right)
@@ -268,12 +267,12 @@ def _common_nested(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def same_kind(left: pa.DataType, right: pa.DataType) -> bool:
-    """Whether two types may be compared: Spark compares no maps."""
+    """Return whether two types may be compared. Spark does not compare maps."""
     return common_type(left, right) is not None and not has_map(left) and not has_map(right)
 
 
 def same_kind_by_place(left: pa.DataType, right: pa.DataType) -> bool:
-    """Whether two structs may be compared field by field, whatever the fields are called: IN does so."""
+    """Return whether two structs may be compared field by field, ignoring field names, as IN does."""
     if not pa.types.is_struct(left) or not pa.types.is_struct(right) or left.num_fields != right.num_fields:
         return False
     return all(same_kind(a.type, b.type) for a, b in zip(left, right, strict=True))

@@ -1,7 +1,7 @@
-"""How a function is called in a SQL++ query with WINDOW BY, and the types that such queries know.
+"""Signatures and types of functions in SQL++ queries with WINDOW BY.
 
-In: Arrow types (None where not known before the run). Out: Arrow types, `SqlppFunction` forms. Names are those of the SQL++ of AsterixDB's
-built-in functions, in upper case. A value that is MISSING or NULL is none that a function computes with: callers see to that.
+In: Arrow types (None if not known before the run). Out: Arrow types, `SqlppFunction` forms. Names are those of
+AsterixDB's built-in SQL++ functions, in upper case. Callers handle MISSING and NULL: a function never receives them.
 """
 
 from __future__ import annotations
@@ -23,26 +23,28 @@ DURATION = pa.duration("us")
 
 @dataclass(frozen=True)
 class Native:
-    """A function that Spark SQL has in the same sense, for arguments of some types: its text with `{0}` and `{1}` for these."""
+    """Equivalent Spark SQL of a function for arguments of some types: a text with `{0}` and `{1}` for the arguments."""
 
     text: str
     accepts: Callable[[Any], bool]
     type: pa.DataType | None = None
-    """The type of the text's value; None: that of the first argument."""
+    """Type of the result; None: the type of the first argument."""
     reads: str = ""
-    """In which form the text reads a date or an instant: its `day` (in UTC), its `micros` since 1970; else as it is."""
+    """Form in which the text reads a date or an instant: its `day` (in UTC) or its `micros` since 1970; empty:
+    unchanged."""
 
 
 @dataclass(frozen=True)
 class SqlppFunction:
-    """A function of SQL++: its name, other names, how many arguments it takes (most -1: any number), what type it gives."""
+    """A function of SQL++: its name, synonyms, minimum and maximum number of arguments (-1: no maximum), and result
+    type."""
 
     name: str
     least: int
     most: int
     result: TypeOf
     natives: tuple[Native, ...] = ()
-    """By the types of its arguments, the first that accepts them counts."""
+    """Equivalents in Spark SQL; the first that accepts the argument types is used."""
     also: tuple[str, ...] = ()
 
 
@@ -52,7 +54,7 @@ def window_by(
     native: Native | tuple[Native, ...] = (),
     also: str = "",
 ) -> SqlppFunction:
-    """A form: `call` is a name with numbers of arguments, `UPPER:1`, `SUBSTR:2-3`, `CONCAT:1+`."""
+    """Return a function of SQL++. `call` is a name with numbers of arguments: `UPPER:1`, `SUBSTR:2-3`, `CONCAT:1+`."""
     name, _, counts = call.partition(":")
     least, _, most = counts.rstrip("+").partition("-")
     rule = fixed(result) if isinstance(result, pa.DataType) else result
@@ -62,14 +64,14 @@ def window_by(
 
 
 def is_number(type_: Type) -> bool:
-    """Integer, floating or decimal."""
+    """Return whether the type is an integer, floating-point or decimal type."""
     return type_ is not None and (
         pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
     )
 
 
 def unify(types: Sequence[Type]) -> Type:
-    """The one type that holds values of all; `pa.null()` gives way; None where there is none."""
+    """Return the type that holds values of all types, ignoring `pa.null()`; None if there is none."""
     known = [t for t in types if t is None or not pa.types.is_null(t)]
     if not known:
         return pa.null()
@@ -91,7 +93,7 @@ def unify(types: Sequence[Type]) -> Type:
 
 
 def unify_numbers(types: Sequence[Type]) -> Type:
-    """Floating wins over decimal over integer; integers are 64 bits wide."""
+    """Return the common numeric type: floating-point before decimal before integer; integers have 64 bits."""
     if any(pa.types.is_floating(t) for t in types):
         return pa.float64()
     decimals = [t for t in types if pa.types.is_decimal(t)]
@@ -107,12 +109,12 @@ def _unify_structs(types: Sequence[pa.DataType]) -> Type:
 
 
 def is_time(type_: Type) -> bool:
-    """A date or an instant."""
+    """Return whether the type is a date or an instant."""
     return type_ is not None and (pa.types.is_date(type_) or pa.types.is_timestamp(type_))
 
 
 def holds_duration(type_: pa.DataType) -> bool:
-    """Whether a nested type has a duration in it."""
+    """Return whether a nested type contains a duration."""
     inner = (
         [type_.value_type] if pa.types.is_list(type_) else [f.type for f in type_] if pa.types.is_struct(type_) else []
     )
@@ -129,22 +131,22 @@ def element(type_: Type) -> Type:
 
 
 def fixed(type_: pa.DataType) -> TypeOf:
-    """The same type whatever the arguments."""
+    """Return a rule that gives this type for all arguments."""
     return lambda _: type_
 
 
 def first(types: Sequence[Type]) -> Type:
-    """The type of the first argument."""
+    """Return the type of the first argument."""
     return types[0]
 
 
 def number(types: Sequence[Type]) -> Type:
-    """A number like the first argument."""
+    """Return the numeric type of the first argument, widened to 64 bits."""
     return unify_numbers(types[:1]) if is_number(types[0]) else (pa.null() if types[0] == pa.null() else None)
 
 
 def total(types: Sequence[Type]) -> Type:
-    """The sum of an array's elements."""
+    """Return the type of the sum of an array's elements."""
     inner = element(types[0])
     if inner is None or not is_number(inner):
         return pa.float64() if inner is None else pa.int64()
@@ -152,12 +154,12 @@ def total(types: Sequence[Type]) -> Type:
 
 
 def elements(types: Sequence[Type]) -> Type:
-    """One of an array's elements."""
+    """Return the type of an array's elements."""
     return element(types[0])
 
 
 def is_numeral(type_: pa.DataType) -> bool:
-    """Return whether a number can be made from the type: from a number, its text, TRUE and FALSE."""
+    """Return whether values of the type can be converted to a number: numbers, texts, TRUE and FALSE."""
     return is_number(type_) or bool(pa.types.is_string(type_) or pa.types.is_boolean(type_))
 
 
@@ -178,12 +180,13 @@ LENGTH = (
 ISO_DURATION = (
     r"^(-)?P(?=.*[0-9])(?:([0-9]+)W)?(?:([0-9]+)D)?(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:\.[0-9]{1,6})?)S)?)?$"
 )
-"""Its groups are the sign, as many groups as `DURATION_UNITS` has, and seconds."""
+"""Pattern of an ISO 8601 duration. Its groups are the sign, one group per unit of `DURATION_UNITS`, and seconds."""
 DURATION_UNITS = tuple(UNITS[unit] for unit in ("WEEK", "DAY", "HOUR", "MINUTE"))
 
 
 def duration_micros(text: str) -> int | None:
-    """The microseconds of an ISO 8601 duration of weeks, days, hours, minutes and seconds; None for any other text."""
+    """Return the microseconds of an ISO 8601 duration of weeks, days, hours, minutes and seconds; None for any other
+    text."""
     found = re.match(ISO_DURATION, text.strip())
     if found is None:
         return None

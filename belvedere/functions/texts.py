@@ -1,6 +1,7 @@
 """Functions of texts and bytes: one row each.
 
-In: nothing. Out: rows for `belvedere.functions.function_table`. See `belvedere.functions.function` for what a row says.
+In: nothing. Out: rows for `belvedere.functions.function_table`. `belvedere.functions.function` defines the fields of a
+row.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from belvedere.functions.type_rules import (
 from belvedere.schema import VARIANT
 
 _SQLITE_LENGTH = "CASE WHEN instr(CAST({0} AS BLOB),x'00')>0 THEN abs(-9223372036854775807-1) ELSE length({0}) END"
-"""SQLite ends at U+0000: a text that has one is an error there."""
+"""Length in SQLite. SQLite's `length` ends at U+0000, so a text that contains it raises an error."""
 _POSTGRES_LENGTH = "length(replace(replace({0},chr(1)||chr(1),' '),chr(1)||chr(2),' '))"
-"""U+0000 and U+0001 are stored as pairs."""
+"""Length in Postgres, where U+0000 and U+0001 are stored as pairs."""
 
 TEXTS: tuple[Function, ...] = (
     function("aes_decrypt", "aes_decrypt:2-5", BINARY, forgiving="try_aes_decrypt"),

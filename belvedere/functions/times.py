@@ -1,6 +1,7 @@
 """Functions of dates, times and intervals: one row each.
 
-In: nothing. Out: rows for `belvedere.functions.function_table`. See `belvedere.functions.function` for what a row says.
+In: nothing. Out: rows for `belvedere.functions.function_table`. `belvedere.functions.function` defines the fields of a
+row.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def _date(type_: pa.DataType) -> bool:
 
 
 def _calendar_part(format: str, part: str, plus: int = 0) -> Stored:
-    """A field of a date; `plus` is where Spark counts from another first one."""
+    """Return the SQL for a field of a date; `plus` is the difference between Spark's first number and that of the
+    database."""
     shift = f"+{plus}" if plus else ""
     return stored(
         _date,
@@ -46,12 +48,13 @@ def _calendar_part(format: str, part: str, plus: int = 0) -> Stored:
 
 
 def _timestamp_of_text(arguments: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Flink's `to_timestamp_ltz(number, precision)` is another function: a format is for texts."""
+    """Return the type of `to_timestamp` and its like; a format is only allowed for a text. Flink's
+    `to_timestamp_ltz(number, precision)` is a different function."""
     return None if len(arguments) == 2 and is_number(arguments[0]) else TIMESTAMP
 
 
 def _days_added(arguments: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Days are an INT or narrower, or a text of one."""
+    """Return the type of a date plus days; the days are an INT or narrower, or a text."""
     fit = time_or_text(arguments[0]) or arguments[0] == NULL
     return DATE if len(arguments) == 2 and fit and arguments[1] in (INT8, INT16, INT32, STRING, NULL) else None
 
@@ -63,12 +66,14 @@ def _local(arguments: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def _floor(unit: int) -> str:
-    """Return the SQL for rounding down to whole units of `unit` microseconds: SQLite divides towards zero."""
+    """Return the SQL for rounding down to a multiple of `unit` microseconds; division in SQLite truncates
+    towards zero."""
     return f"(({{0}}-(({{0}}%{unit})+{unit})%{unit})/{unit})"
 
 
 def _of_parts(result: pa.DataType) -> Callable[[Sequence[pa.DataType]], pa.DataType | None]:
-    """Year, month, day, hour, minute, second, and perhaps a zone; or a date. (A date and a TIME have no place: there is no TIME.)"""
+    """Return a rule for times made of year, month, day, hour, minute, second and an optional zone, or of a date. A date
+    with a TIME is not accepted, because there is no type TIME."""
     return lambda args: (
         result
         if (len(args) == 1 and args[0] in (DATE, NULL))
@@ -78,7 +83,7 @@ def _of_parts(result: pa.DataType) -> Callable[[Sequence[pa.DataType]], pa.DataT
 
 
 def _since_1970(unit: int) -> Stored:
-    """Return the SQL for whole units of `unit` microseconds since 1970, rounded down."""
+    """Return the SQL for the number of units of `unit` microseconds since 1970, rounded down."""
     return stored(
         instant, sqlite=_floor(unit), postgres=f"CAST(floor(extract(epoch FROM {{0}})*{1_000_000 // unit}) AS bigint)"
     )

@@ -1,7 +1,7 @@
-"""Rules for the type of a function's result, and of which types its first argument may be.
+"""Rules for the type of a function's result, and for the type of its first argument.
 
-In: the types of a call's arguments. Out: the type of its result in Spark 4.3, or None where the arguments do not fit. Functions
-with a lambda, operators, CASE and the like are in `belvedere.functions.spark_types`.
+In: the types of a call's arguments. Out: the type of its result in Spark 4.3, or None if the arguments do not fit.
+Functions with a lambda, operators, CASE and the like are in `belvedere.functions.spark_types`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ ResultType = Callable[[Sequence[pa.DataType]], pa.DataType | None]
 
 
 def always(type_: pa.DataType) -> ResultType:
-    """The same type whatever the arguments."""
+    """Return a rule that gives this type for all arguments."""
     return lambda _: type_
 
 
 def nth(index: int) -> ResultType:
-    """The type of one argument."""
+    """Return a rule that gives the type of one argument."""
     return lambda args: args[index] if len(args) > index else None
 
 
 def all_common(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    """The common type of all arguments."""
+    """Return the common type of all arguments."""
     result: pa.DataType | None = t.NULL
     for arg in args:
         result = None if result is None else t.common_type(result, arg)
@@ -36,7 +36,7 @@ def all_common(args: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def greatest(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Unlike elsewhere, text beside other types is not read as theirs; maps have no order."""
+    """Return the type of `greatest` and `least`. Texts are not cast to the other types here, and maps have no order."""
     if any(has_map(a) for a in args) or (t.STRING in args and set(args) - {t.STRING, t.NULL}):
         return None
     return all_common(args)
@@ -47,38 +47,38 @@ def is_variant(type_: pa.DataType) -> bool:
 
 
 def if_comparable(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    """The first one's type, where it can be compared with the other."""
+    """Return the first argument's type, if it can be compared with the second."""
     return args[0] if t.same_kind(args[0], args[1]) else None
 
 
 def member(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    """The type of the elements of an array and of a value that is looked for in it: text is not read as another type."""
+    """Return the common type of an array's elements and a searched value, without casts from text."""
     return t.plain_common_type(args[0].value_type, args[1]) if t.is_array(args[0]) and len(args) > 1 else None
 
 
 def if_member(type_: pa.DataType) -> ResultType:
-    """A type, where the second argument may be an element of the first."""
+    """Return a rule that gives this type if the second argument may be an element of the first."""
     return lambda args: None if member(args) is None else type_
 
 
 def widened(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    """An array that may hold a further value."""
+    """Return the array type that also holds a further value."""
     element = member(args)
     return None if element is None else pa.list_(element)
 
 
 def paired(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Two arrays whose elements have a common type."""
+    """Return the type of two arrays whose elements have a common type."""
     return widened([args[0], args[1].value_type]) if len(args) > 1 and t.is_array(args[1]) else None
 
 
 def sorted_array(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    """An array whose elements have an order."""
+    """Return the type of an array whose elements have an order."""
     return args[0] if t.is_array(args[0]) and not has_map(args[0]) else None
 
 
 def text_or_bytes_of(*places: int) -> ResultType:
-    """Bytes where these arguments are, else a text."""
+    """Return a rule that gives BINARY if these arguments are BINARY, else STRING."""
     return lambda args: t.BINARY if all(args[n] == t.BINARY for n in places if n < len(args)) else t.STRING
 
 
@@ -90,7 +90,7 @@ def listed_text(args: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def rounded(args: Sequence[pa.DataType]) -> pa.DataType | None:
-    # the number of places is a value, not a type: `infer` handles decimals where it is a literal
+    # the number of places is a value, not a type: `infer` handles decimals with a literal number
     return args[0] if args and (t.is_number(args[0]) or args[0] == t.NULL) else t.DOUBLE
 
 
@@ -178,7 +178,7 @@ def sequence(args: Sequence[pa.DataType]) -> pa.DataType | None:
         ):
             return None
     if all(map(t.is_integer, args)):
-        common = reduce(lambda a, b: t.common_type(a, b) or a, args)  # the step has a say, too
+        common = reduce(lambda a, b: t.common_type(a, b) or a, args)  # the step also decides
     if not (t.is_integer(common) or t.is_time(common) or common in (t.STRING, t.NULL)):
         return None
     return pa.list_(t.INT64 if common == t.STRING else common)
@@ -199,7 +199,7 @@ def decoded(args: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def shown_by_format(type_: pa.DataType) -> bool:
-    """Whether `to_char` may take it."""
+    """Return whether `to_char` accepts the type."""
     return t.is_number(type_) or t.is_time(type_) or type_ in (t.BINARY, t.STRING)
 
 
@@ -252,7 +252,7 @@ def listed(args: Sequence[pa.DataType]) -> pa.DataType | None:
     return pa.list_(args[0]) if args else None
 
 
-# -- of which types a first argument may be --
+# -- types of a first argument --
 
 
 def number_or_text(type_: pa.DataType) -> bool:

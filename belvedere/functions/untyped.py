@@ -1,7 +1,7 @@
 """Functions of Spark whose type Belvedere does not know: their number of arguments, and those that a CAST can type.
 
-In: nothing. Out: numbers of arguments by name; names. A CAST around a call of a function of one row (`CAST_NEEDED`)
-gives its type.
+In: nothing. Out: numbers of arguments by name; names. A CAST around a call of a scalar function (`CAST_NEEDED`) gives
+its type.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ _NO_VALUE_OF_A_ROW = (
     "tuple_intersection_agg_integer tuple_sketch_agg_double tuple_sketch_agg_integer tuple_union_agg_double "
     "tuple_union_agg_integer vector_avg vector_sum"
 )
-"""Aggregates and generators: a CAST around them would not say what maintains them."""
+"""Aggregates and generators: a CAST around them would not define how they are maintained."""
 _IN_A_PACKAGE = "from_avro from_protobuf schema_of_avro to_avro to_protobuf"
-"""Functions that Spark loads from a package of its own."""
+"""Functions that Spark loads from a separate package."""
 CAST_NEEDED = frozenset(COUNTED) - {*_NO_VALUE_OF_A_ROW.split(), *_IN_A_PACKAGE.split()}
-"""Functions that give a value for a row, of a type that a CAST around the call says."""
+"""Scalar functions whose type a CAST around the call gives."""

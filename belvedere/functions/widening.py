@@ -1,6 +1,8 @@
-"""Whether columns have only grown: new ones that may be NULL, and types that hold all values that there were.
+"""Schema evolution: checks whether columns only widened, with new nullable columns and types that hold all earlier
+values.
 
-In: columns before and after. Out: why rows of before are none of after, in words; nothing where each is one, with NULL in what is new.
+In: columns before and after. Out: the reason in words if earlier rows do not fit; nothing if they do, with NULL in new
+columns.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
 
 def is_wider(new: pa.DataType, old: pa.DataType) -> bool:
-    """Whether every value of the old type is one of the new: integers grow to longer ones, DECIMAL and DOUBLE, decimals on both sides.
+    """Return whether every value of the old type fits the new one: integers widen to longer ones, DECIMAL and DOUBLE;
+    decimals on both sides of the point.
 
-    A BIGINT beyond 2^53 is rounded as a DOUBLE, as it is where a file is read into one.
+    A BIGINT beyond 2^53 is rounded as a DOUBLE, as it is when a file is read into a DOUBLE column.
     """
     if T.is_signed_integer(old):
         if T.is_signed_integer(new):
@@ -33,7 +36,8 @@ def is_wider(new: pa.DataType, old: pa.DataType) -> bool:
 
 
 def misfit(before: Iterable[Column], after: Iterable[Column], key: Collection[str] = ()) -> str | None:
-    """Why rows with the columns `before` have no place in `after`; None where they do. Columns of the `key` stay whole numbers."""
+    """Return why rows with the columns `before` do not fit `after`; None if they do. Integer columns of the `key` must
+    remain integers."""
     known, now = {c.name: c for c in before}, {c.name: c for c in after}
     for name, old in known.items():
         new = now.get(name)
