@@ -1,8 +1,8 @@
 """Completion at a position of a script.
 
 In: a document, an offset. Out: `Proposal`s and the text that they replace: relations after FROM, members of a relation
-after a dot, else columns, functions and keywords; sources, types and hints at their positions. The typed prefix narrows
-them; editors do the rest.
+after a dot, else columns, functions and keywords; sources, types and hints at their positions. The typed prefix filters
+them; the editor filters further.
 """
 
 from __future__ import annotations
@@ -106,17 +106,17 @@ AFTER_CLAUSE = {
 }
 CLAUSES_OF_IMPORT = ("AS", "WATERMARK FOR", "LATE DROP", "LATE KEEP", "KEEP", "WITH HISTORY", "IDLE AFTER")
 TYPES = (
-    (
-        "INT BIGINT SMALLINT TINYINT DOUBLE FLOAT DECIMAL STRING BOOLEAN TIMESTAMP DATE BINARY ARRAY STRUCT MAP"  # as SQL writes them
-    ).split()
-)
+    # in SQL's spelling
+    "INT BIGINT SMALLINT TINYINT DOUBLE FLOAT DECIMAL STRING BOOLEAN TIMESTAMP DATE BINARY ARRAY STRUCT MAP"
+).split()
 _CLOSING = re.compile(r"\w*`")
 _BEGUN = re.compile(r"`[^`\n]*\Z|\w*\Z")
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A word that may be written; `kind` is relation, column, relationship, field, alias, function, keyword, type, source or hint."""
+    """A word to insert; `kind` is relation, column, relationship, field, alias, function, keyword, type, source or
+    hint."""
 
     word: str
     kind: str
@@ -125,7 +125,7 @@ class Proposal:
 
     @property
     def written(self) -> str:
-        """The word as a script has it."""
+        """Return the word as written in a script."""
         if self.kind in ("keyword", "function", "type", "hint"):
             return self.word
         return (
@@ -151,7 +151,7 @@ def complete(document: Document, offset: int) -> Proposals:
     if now.text[start:offset].startswith("`"):
         if (closing := _CLOSING.match(now.text, offset)) is not None:
             end = closing.end()
-        else:  # what follows is no part of the name
+        else:  # the text after the cursor is not part of the name
             now = Revision(f"{now.text[:offset]}`{now.text[offset:]}", now.known)
     folded = now.text[start:offset].strip("`").casefold()
     found: dict[tuple[str, str], Proposal] = {}
@@ -211,7 +211,7 @@ def _within(document: Document, statement: ScopedStatement, before: int, start: 
 
 
 def _wants_type(statement: ScopedStatement, before: int) -> bool:
-    """Whether a type follows: behind `::`, and behind AS in CAST."""
+    """Return whether a type must follow: after `::`, and after AS in CAST."""
     tokens = statement.read.tokens
     if tokens[before].token_type == T.DCOLON:
         return True
@@ -309,14 +309,14 @@ def _tables(document: Document, path: list[str]) -> Iterator[Proposal]:
             yield from (
                 Proposal(n, "relation", f"table of {source.name}") for n in table_names(source, document.project.finder)
             )
-        except BelvedereError:  # it is away: the import says so
+        except BelvedereError:  # the file is missing: the diagnostic of the import reports it
             return
         return
     file = document.path.parent.joinpath(*path).with_suffix(".sqrl")
     if file.is_file() and file != document.path:
         try:
             other = Document(file, document.texts(file.resolve()))
-        except (OSError, UnicodeDecodeError):  # the import says so
+        except (OSError, UnicodeDecodeError):  # the diagnostic of the import reports it
             return
         names = dict.fromkeys(e.name for e in outline(other) if "." not in e.name and not e.name.startswith("_"))
         yield from (Proposal(n, "relation", f"of {file.name}") for n in names)

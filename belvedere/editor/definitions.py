@@ -1,7 +1,7 @@
-"""Where a name is defined, and where it is used: in the document, in the scripts that it imports, and in those that import it.
+"""Definitions and uses of a name: in the document, in the scripts that it imports, and in those that import it.
 
-In: a document, an offset, the other scripts. Out: `NamePlace`s. A column that a view takes as it is has two meanings at one
-place: the column that is read is meant first.
+In: a document, an offset, the other scripts. Out: `NamePlace`s. A column that a view selects unchanged has two meanings
+at one place; the column that is read comes first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class NamePlace:
 
 
 UNPLACED = ("function", "owner", "window", "namespace", "field")
-"""Kinds of symbols that no script defines."""
+"""Kinds of symbols that scripts do not define."""
 
 
 def symbols_at(document: Document, offset: int) -> list[Symbol]:
@@ -46,13 +46,13 @@ def definitions(document: Document, offset: int, others: Iterable[Document]) -> 
 
 
 def references(document: Document, offset: int, others: Iterable[Document]) -> list[NamePlace]:
-    """All places of the name at an offset."""
+    """Return all places of the name at an offset."""
     found = symbols_at(document, offset)
     return places(found[0], linked(document, others)) if found else []
 
 
 def places(symbol: Symbol, documents: Iterable[Document]) -> list[NamePlace]:
-    """All places of a symbol."""
+    """Return all places of a symbol."""
     return [
         NamePlace(Span(d.file, u.start, u.end), u)
         for d in documents
@@ -66,6 +66,6 @@ def _order(use: Use) -> tuple[int, bool]:
 
 
 def _through(symbol: Symbol, documents: list[Document]) -> list[NamePlace]:
-    """For a column of an imported table: its import; for one that a view has from `*`: the view."""
+    """Return the import of an imported column's table, or the view whose column comes from `*`."""
     relation = Symbol("relation", symbol.file, "", symbol.of)
     return [p for p in places(relation, documents) if p.use.defines]

@@ -1,7 +1,7 @@
-"""A script that somebody edits: its text, what the last compiles understood of it, what its names mean.
+"""A script open in an editor: its text, the results of its last compiles, and the meanings of its names.
 
-In: a path, texts, a project. Out: a `Document`: everything else in this package asks it. Each text is read, and compiled where that is
-asked for; what is known of a name stays while its statement is broken.
+In: a path, texts, a project. Out: a `Document`, which the other modules of this package use. Each text is tokenized,
+and compiled on demand. Names keep their last known meaning while their statement is broken.
 """
 
 from __future__ import annotations
@@ -29,31 +29,32 @@ from belvedere.project.settings import ProjectSettings, read_file
 
 SUFFIX = ".sqrl"
 COMPILING = RLock()
-"""One compile at a time, of any script: a server asks in several threads, and modules of functions change what Python imports."""
+"""Lock that allows one compile at a time, of any script: a server uses several threads, and modules of functions change
+Python's imports."""
 Opened = Callable[[Path], ProjectSettings]
-"""The project of the script at a path."""
+"""Function that returns the project of the script at a path."""
 
 
 @dataclass(frozen=True)
 class Revision:
-    """One text of a script, and what was known when it came."""
+    """One text of a script, and what was known when it arrived."""
 
     text: str
     known: Known
 
     @cached_property
     def lines(self) -> LineIndex:
-        """Where its lines are."""
+        """Return its line index."""
         return LineIndex(self.text)
 
     @cached_property
     def read(self) -> ReadText:
-        """Its tokens and statements."""
+        """Return its tokens and statements."""
         return read(self.text, self.known.file)
 
     @cached_property
     def statements(self) -> list[ScopedStatement]:
-        """Its statements, ready to be asked."""
+        """Return its statements with resolvable names."""
         return [statement_of(self.read, s, self.known) for s in self.read.statements]
 
     @cached_property
@@ -63,13 +64,13 @@ class Revision:
 
     @cached_property
     def imported_words(self) -> frozenset[str]:
-        """The folded words of its imports."""
+        """Return the folded words of its imports."""
         heads = ((s, read_head(self.read, s.lo, s.hi)) for s in self.read.statements)
         imports = (s for s, head in heads if head.form is StatementForm.IMPORT)
         return frozenset(t.text.casefold() for s in imports for t in self.read.tokens[s.lo : s.hi])
 
     def statement_at(self, offset: int) -> ScopedStatement | None:
-        """The statement at an offset."""
+        """Return the statement at an offset."""
         found = self.read.statement_at(offset)
         return next((s for s in self.statements if s.range is found), None)
 
@@ -79,7 +80,7 @@ class Revision:
 
 
 class Document:
-    """A script. `compile` may be called in another thread than the rest; whoever has a `Revision` keeps it."""
+    """A script open in an editor. `compile` may run in another thread; a `Revision` never changes."""
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class Document:
         tables: CachedTables | None = None,
         texts: Callable[[Path], str] = read_file,
     ):
-        """`texts` says the texts of the scripts that it imports, as their editors have them."""
+        """Create a document. `texts` returns the texts of imported scripts as their editors have them."""
         self.path, self.file = path, str(path)
         self._open = open_project or (lambda p: load_project(p.parent))
         self._tables, self.texts = tables or CachedTables(), texts
@@ -97,15 +98,16 @@ class Document:
         self.fine: Catalog | None = None
         """The catalog of the last compile without errors."""
         self.figures: Mapping[str, str] = {}
-        """Figures of a store on relations, by id: Markdown for hover."""
+        """Statistics of a store by relation id, as Markdown for hover."""
         self.imported: dict[Path, str | None] = {}
-        """The scripts that the last compile has read, also through others, with their texts; None where one could not be read."""
+        """Scripts that the last compile read, directly or through others, with their texts; None for one that could not
+        be read."""
         self._compiled: tuple[str, Compiled, ProjectSettings] | None = None
         self.now = Revision(text, Known(Catalog(), self.file))
 
     @classmethod
     def of_names(cls, text: str, known: Known) -> Document:
-        """A text by itself over names that are known: a query. It is not compiled."""
+        """Return a document of a single query over known names. It is not compiled."""
         made = cls(Path(known.file), text)
         made.now = Revision(text, known)
         made._compiled = (text, Compiled(known.catalog), ProjectSettings(Path()))
@@ -113,16 +115,16 @@ class Document:
 
     @property
     def text(self) -> str:
-        """The text as it is now."""
+        """Return the current text."""
         return self.now.text
 
     def change(self, text: str) -> None:
-        """Take another text."""
+        """Replace the text."""
         if text != self.now.text:
             self.now = Revision(text, self.now.known)
 
     def forget(self) -> None:
-        """Something beside the text has changed: the next compile is a new one."""
+        """Discard the last compile, because a file other than the script has changed."""
         self._compiled = None
         self._progress = Progress()
 
@@ -132,11 +134,11 @@ class Document:
 
     @property
     def project(self) -> ProjectSettings:
-        """The project of the last compile."""
+        """Return the project of the last compile."""
         return (self._compiled or self._compile())[2]
 
     def wrong_at(self, offset: int) -> list[Diagnostic]:
-        """The errors and warnings of the last compile at an offset; none where it was one of another text."""
+        """Return the errors and warnings of the last compile at an offset; none if the text has changed since."""
         done = self._compiled
         reported = done[1].diagnostics if done is not None and done[0] == self.text else ()
         here = [
@@ -147,7 +149,7 @@ class Document:
         return [d for d in here if d.severity is not Severity.NOTICE]
 
     def ready(self) -> Revision:
-        """The text as it is now, with names of a compile: of this text if there has been none at all."""
+        """Return the current text with the names of a compile; compile it if no text was compiled before."""
         if self._compiled is None:
             self._compile()
         return self.now
@@ -166,7 +168,7 @@ class Document:
             return None
 
     def _read_script(self, path: Path) -> str:
-        """The text of a script that this one imports, which is noted."""
+        """Return the text of an imported script, and record the import."""
         self.imported[path] = None
         text = self.imported[path] = self.texts(path)
         return text
@@ -180,14 +182,14 @@ class Document:
             compiled = replace(
                 compiled, diagnostics=tuple(dict.fromkeys((*project.diagnostics, *compiled.diagnostics)))
             )
-        except BelvedereError as error:  # a profile that is not there
+        except BelvedereError as error:  # the profile does not exist
             project = ProjectSettings(self.path.parent)
             compiled = Compiled(Catalog(), error.diagnostics)
         now = self.now
         known = Known(compiled.catalog, self.file, now.known, _defined(now.read), _imported(now.read))
         if now.text == text:
             self.now = Revision(text, known)
-        else:  # it was changed meanwhile
+        else:  # the text changed meanwhile
             self.now = Revision(now.text, known)
         self.fine = compiled.catalog if compiled.ok else self.fine
         return text, compiled, project
@@ -201,7 +203,7 @@ def _imported(read_text: ReadText) -> dict[str, str]:
 
 
 def _defined(read_text: ReadText) -> set[str]:
-    """The folded names that statements define, understood or not; imports of all tables of a source define any."""
+    """Return the folded names and paths that statements define, including broken statements."""
     names = set()
     for statement in read_text.statements:
         head = read_head(read_text, statement.lo, statement.hi)

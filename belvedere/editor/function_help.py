@@ -1,8 +1,8 @@
-"""Names, parameters and descriptions of functions, for people.
+"""Names, parameters and descriptions of functions, for display.
 
 In: a name, the project's own functions. Out: a `Signature`. Names and numbers of arguments come from
-`belvedere.functions`; descriptions from Spark, except for functions that the language defines differently, which are
-described here.
+`belvedere.functions`. Descriptions come from Spark, except for functions that the language defines differently, which
+are described here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OWN_TEXTS = {
     },
     "late": "The late rows of an input that were not used, each with the reason and the bound.",
 }
-"""Functions that mean something else than in Spark, or that Spark does not have."""
+"""Descriptions of functions that Spark does not have or defines differently."""
 OWN_PARAMETERS = {"now": (), "late": ("table",)} | dict.fromkeys(
     ("second", "minute", "hour", "day", "week", "month", "quarter", "year"), ("time",)
 )
@@ -40,7 +40,7 @@ WINDOW_TEXTS = {
 
 @dataclass(frozen=True)
 class Signature:
-    """A function: as it is called, its parameters, what it does, what kind it is."""
+    """A function: its name, parameters, description and kind."""
 
     name: str
     parameters: tuple[str, ...]
@@ -49,19 +49,19 @@ class Signature:
 
     @property
     def label(self) -> str:
-        """`round(col, scale)`."""
+        """Return the call as text, such as `round(col, scale)`."""
         return f"{self.name}({', '.join(self.parameters)})"
 
 
 @cache
 def function_names() -> Mapping[str, str]:
-    """All functions that a query may call, by name, with their kind."""
+    """Return all functions that a query may call, by name, with their kind."""
     named = {n: f.kind.value for f in FUNCTIONS for n in f.calls if n.isidentifier()}
     return dict(sorted(named.items()))
 
 
 def window_signature(name: str) -> Signature | None:
-    """A windowing function of FROM."""
+    """Return the signature of a windowing function of FROM; None for other names."""
     kind = next((k for k in FORMS if k.value == name.lower()), None)
     if kind is None:
         return None
@@ -71,7 +71,7 @@ def window_signature(name: str) -> Signature | None:
 
 
 def signature_of(name: str, own: Mapping[str, OwnFunction]) -> Signature | None:
-    """A function, whatever the case of its name."""
+    """Return the signature of a function, ignoring case; None if it is unknown."""
     folded = name.casefold()
     if folded in own:
         made = own[folded]
@@ -91,7 +91,7 @@ def signature_of(name: str, own: Mapping[str, OwnFunction]) -> Signature | None:
 
 @cache
 def _of_spark(name: str) -> Signature:
-    from belvedere.spark.function_texts import function_text  # reads files of PySpark, for help on its functions alone
+    from belvedere.spark.function_texts import function_text  # reads files of PySpark, only for help on its functions
 
     said = function_text(name)
     least, most = ARITY.get(name, (0, MANY))

@@ -1,7 +1,7 @@
-"""Schedule of garbage collections in a process that serves an editor: while the user is not typing.
+"""Schedule of garbage collections in a process that serves an editor: only while the user is not typing.
 
 In: nothing. Out: nothing. Trees of a compile have parent references, so only the collector frees them. A full
-collection takes as long as the answer to a key, and could delay one.
+collection takes as long as the response to a key press, and could delay it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ NEVER = 1 << 30
 
 
 def collect_when_asked() -> None:
-    """Leave what is there now out of every look, and let old objects be looked at by `collect` alone."""
+    """Exclude all present objects from collections, and collect old objects only in `collect`."""
     gc.collect()
     gc.freeze()
     young, middle, _ = gc.get_threshold()
@@ -20,5 +20,5 @@ def collect_when_asked() -> None:
 
 
 def collect() -> None:
-    """Look at all objects now."""
+    """Run a full collection now."""
     gc.collect()

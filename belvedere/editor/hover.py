@@ -1,8 +1,8 @@
 """Hover text for the name under the pointer.
 
 In: a document, an offset. Out: Markdown with its position: type, key, kind, how a view is maintained, the doc comment;
-for functions their parameters and description. Maintenance is planned once for a compile: by a server with the
-diagnostics, else at the first hover.
+for functions their parameters and description. Maintenance is planned once per compile: a server plans it after the
+diagnostics, other callers at the first hover.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from belvedere.functions.spark_types import type_text
 from belvedere.pipeline.explain import ViewExplanation
 
 SHOWN = 40
-"""Maximum number of columns that are listed."""
+"""Maximum number of columns in the list."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def _text(document: Document, now: Revision, statement: ScopedStatement, use: Us
 
 
 def signature_text(found: Signature) -> str:
-    """A function for people."""
+    """Return the description of a function as Markdown."""
     kind = (
         ""
         if found.kind == "scalar"
@@ -90,7 +90,7 @@ def signature_text(found: Signature) -> str:
 
 
 def relation_at(statement: ScopedStatement, use: Use) -> KnownRelation | None:
-    """The relation that a name stands for, by itself or as an alias."""
+    """Return the relation that a name refers to, directly or as an alias."""
     place = statement.read.token_at(use.start)
     if use.symbol.kind == "relation":
         name = statement.text_of(place) if place is not None else use.symbol.name
@@ -133,7 +133,7 @@ def _type(column: KnownColumn) -> str:
 
 
 def maintenance_text(document: Document, relation: KnownRelation) -> str | None:
-    """How a view was maintained and read when the script had no errors; None where it never was so."""
+    """Return how a view was maintained and read when the script last compiled without errors; None if it never did."""
     found = next((e for e in explained(document) if e.name == relation.id), None)
     if found is None:
         return None
@@ -142,13 +142,13 @@ def maintenance_text(document: Document, relation: KnownRelation) -> str | None:
 
 
 def explained(document: Document) -> tuple[ViewExplanation, ...]:
-    """How the views of the last compile without errors are maintained; planned once for each."""
+    """Return the explanations of the views of the last compile without errors; each compile is planned once."""
     document.ready()
     return explanations(document.fine) if document.fine is not None else ()
 
 
 def _query_text(statement: ScopedStatement, name: str, use: Use) -> str | None:
-    """A query with a name: of WITH, or in brackets in FROM."""
+    """Return the text of a query with a name: of WITH, or in brackets in FROM."""
     for block in statement.block.walk():
         inner = [(i, b) for i, b in block.ctes if b is not None]
         inner += [(s.alias, s.inner) for s in block.sources if s.alias is not None and s.inner is not None]
@@ -185,7 +185,7 @@ def _column_text(statement: ScopedStatement, use: Use, name: str) -> str | None:
 
 
 def column_at(statement: ScopedStatement, use: Use) -> KnownColumn | None:
-    """The column that a name of the statement means."""
+    """Return the column that a name of the statement refers to."""
     relation = next(
         (r for r in statement.known if (r.home[0], r.home[1].casefold()) == (use.symbol.file, use.symbol.of)), None
     )

@@ -20,7 +20,8 @@ from belvedere.schema import Column, Schema, find_named
 
 @dataclass(frozen=True)
 class KnownRelation:
-    """A relation: `kind` for people; `home` are the file and the name under which it is defined; `id` is the catalog's."""
+    """A relation. `kind` is for display; `home` is the file and the name under which it is defined; `id` is the
+    catalog's."""
 
     id: str
     name: str
@@ -33,11 +34,11 @@ class KnownRelation:
     """Relationships by folded name, each with the name of its target."""
 
     def link(self, name: str) -> tuple[Relationship, str] | None:
-        """The relationship of that name, whatever its case."""
+        """Return the relationship of that name, ignoring case."""
         return self.links.get(name.casefold())
 
     def column(self, name: str) -> Column | None:
-        """The column of that name, whatever its case."""
+        """Return the column of that name, ignoring case."""
         return find_named(self.schema.columns, name)
 
 
@@ -52,7 +53,11 @@ class Known:
         kept: Iterable[str] = (),
         imported: Mapping[str, str] | None = None,
     ):
-        """`kept` are folded names that the text defines; `imported` what they are called in the script that they come from."""
+        """Collect the relations of a catalog and of earlier compiles.
+
+        `kept` are folded names that the text defines. `imported` gives the names of imported relations in the script
+        that defines them.
+        """
         self.catalog, self.file = catalog, file
         self.functions = {f.name.casefold(): f for f in catalog.functions}
         self.versions: dict[str, list[KnownRelation]] = {}
@@ -65,19 +70,20 @@ class Known:
             if "~imported" not in made.name:
                 own = links.get(made.id) or links.get(
                     made.name, {}
-                )  # a version before a later one has those of its name
+                )  # an earlier version has the relationships of its name
                 relation = _known(made, file, own, imported or {})
                 self.versions.setdefault(made.name.casefold(), []).append(relation)
-        for name in kept:  # defined by statements that could not be understood: as they were
+        for name in kept:  # defined by broken statements: use their last definition
             if earlier is not None and name not in self.versions and name in earlier.versions:
                 self.versions[name] = [replace(r, span=None) for r in earlier.versions[name]]
 
     def __iter__(self) -> Iterator[KnownRelation]:
-        """The last definition of each name."""
+        """Yield the last definition of each name."""
         return (found[-1] for found in self.versions.values())
 
     def find(self, name: str, before: int | None = None) -> KnownRelation | None:
-        """A relation by its name, whatever its case; of several definitions the last one in this file before an offset."""
+        """Return a relation by its name, ignoring case: the last definition, or the last one in this file before an
+        offset."""
         found = self.versions.get(name.casefold(), [])
         if before is not None and len(found) > 1:
             above = [r for r in found if r.span is None or r.span.file != self.file or r.span.end <= before]
@@ -85,7 +91,7 @@ class Known:
         return found[-1] if found else None
 
     def target(self, relation: KnownRelation, step: str) -> KnownRelation | None:
-        """Where a relationship leads."""
+        """Return the target of a relationship."""
         link = relation.link(step)
         return self.find(link[1]) if link is not None else None
 
@@ -114,7 +120,8 @@ def _kind(made: Input | View | Subscription) -> str:
 
 
 def _home(made: Input | View | Subscription, file: str, imported: Mapping[str, str]) -> tuple[str, str]:
-    """Where a relation is defined. What another script brings has its place there, and may have another name here."""
+    """Return the file and name under which a relation is defined. An imported relation is defined in another script,
+    perhaps under another name."""
     if made.span is None or made.span.file == file:
         return file, made.name
     return made.span.file, imported.get(made.name.casefold(), made.name.rpartition(".")[2])

@@ -1,7 +1,8 @@
-"""The scripts whose names an edit may touch: those that import each other.
+"""Scripts that import each other: an edit of one may affect names in the others.
 
-In: folders, a document. Out: paths of scripts; `LinkedScripts`: the documents of the scripts beside one; of these those that
-are linked with it by imports. Imports are read from tokens, so a broken script is linked too, and nothing is compiled.
+In: folders, a document. Out: paths of scripts; `LinkedScripts`: the documents of neighbouring scripts, and those among
+them linked with a document by imports. Imports are read from tokens, so broken scripts are linked too, and nothing is
+compiled.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from pathlib import Path
 from belvedere.editor.document import SUFFIX, Document
 
 MAX_SCRIPTS, MAX_FOLDERS = 2_000, 20_000
-"""Maximum numbers of scripts and folders that are searched: an editor's folder may be a whole disk."""
+"""Maximum numbers of scripts and folders to search, because an editor's folder may be a whole disk."""
 
 
 @dataclass(frozen=True)
 class LinkedScripts:
-    """The scripts beside one. `unread` are those whose files cannot be read; not `whole`: there were too many folders to look through."""
+    """Scripts beside a document. `unread` are those that could not be read. If not `whole`, there were too many folders
+    to search."""
 
     documents: Sequence[Document] = ()
     unread: Sequence[Path] = ()
@@ -30,7 +32,8 @@ ALONE = LinkedScripts()
 
 
 def scripts_in(folders: Iterable[Path]) -> tuple[list[Path], bool]:
-    """The scripts in folders and below them, and whether these are all. Hidden folders are left out."""
+    """Return the scripts in folders and their subfolders, and whether the list is complete. Hidden folders are
+    skipped."""
     found: dict[Path, None] = {}
     looked = 0
     for folder in dict.fromkeys(folders):
@@ -44,9 +47,9 @@ def scripts_in(folders: Iterable[Path]) -> tuple[list[Path], bool]:
 
 
 def linked(document: Document, others: Iterable[Document]) -> list[Document]:
-    """A document and those of the others that it imports or that import it, directly or through others."""
+    """Return a document and those of the others that it imports or that import it, directly or through others."""
     found, waiting = [document], list(others)
-    for reached in found:  # grows
+    for reached in found:  # grows during the loop
         near = [d for d in waiting if _imports(d, reached) or _imports(reached, d)]
         waiting = [d for d in waiting if d not in near]
         found += near
@@ -54,6 +57,7 @@ def linked(document: Document, others: Iterable[Document]) -> list[Document]:
 
 
 def _imports(document: Document, other: Document) -> bool:
-    """Whether a document may import another: an import of its own has the other's name, or one that the project file says."""
+    """Return whether a document may import another: it imports a script of that name, or a name that the project file
+    sets."""
     words = document.now.imported_words
     return other.path.stem.casefold() in words or "{" in words

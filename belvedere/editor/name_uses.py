@@ -1,6 +1,7 @@
-"""Where a statement uses and defines names.
+"""Uses and definitions of names in a statement.
 
-In: a statement. Out: `Use`s: a place, the `Symbol` that it names, whether it defines it. A name that means nothing has no use.
+In: a statement. Out: `Use`s: a place, the `Symbol` that it names, and whether it defines the symbol. An unresolved name
+has no use.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from belvedere.editor.tolerant_reading import is_called, is_name, is_word
 
 
 def uses_of(statement: ScopedStatement) -> Iterator[Use]:
-    """All names of a statement that mean something."""
+    """Yield all resolved names of a statement."""
     return _Uses(statement).all()
 
 
@@ -27,7 +28,7 @@ class _Uses:
         self.block, self.known = statement.block, statement.known
 
     def all(self) -> Iterator[Use]:
-        """All names of the statement that mean something."""
+        """Yield all resolved names of the statement."""
         yield from self._head_uses()
         from_paths = {s.path[0]: s for b in self.block.walk() for s in b.sources if s.path}
         made = {
@@ -83,7 +84,7 @@ class _Uses:
         return Symbol("parameter", self.known.file, f"@{self.statement.range.start}", name) if name in names else None
 
     def _item_uses(self, block: QueryTokens) -> Iterator[Use]:
-        """The names that a query's items give to its columns; those of a view are columns of the view."""
+        """Yield the names of a query's output columns; those of a view are columns of the view."""
         top = self.block.giving is block
         unknown = (
             self.head.form is StatementForm.VIEW
@@ -136,7 +137,7 @@ class _Uses:
         elif head.form is StatementForm.IMPORT and head.path and relation is not None:
             symbol = relation_symbol(relation)
             foreign = relation.home[0] != self.known.file
-            if head.alias is not None and foreign:  # the name here is one of its own; so is that of the table
+            if head.alias is not None and foreign:  # both the name and the table's name are local here
                 yield self._use(head.alias, symbol, True)
             bare = not foreign and head.alias is None
             yield self._use(
@@ -145,7 +146,7 @@ class _Uses:
         yield from self._input_uses()
 
     def _input_uses(self) -> Iterator[Use]:
-        """Columns that the clauses among the columns of CREATE STREAM and TABLE name."""
+        """Yield the columns named in the clauses between the columns of CREATE STREAM and TABLE."""
         if self.head.form is not StatementForm.INPUT or not self.head.path or self.statement.base is None:
             return
         names = {i for i, _ in self.head.columns}
@@ -160,7 +161,7 @@ class _Uses:
                 yield self._use(i, Symbol("column", *folded_home(self.statement.base), token.text.casefold()))
 
     def _names_column(self, i: int) -> bool:
-        """Whether a word within the brackets of CREATE TABLE is a column, and not part of a type."""
+        """Return whether a word within the brackets of CREATE TABLE names a column and is not part of a type."""
         inside = next(((a, b) for a, b in self.head.columns if a <= i < b), None)
         words = {t.token_type for t in self.read.tokens[inside[0] : i]} if inside is not None else {T.ALIAS}
         return T.ALIAS in words or any(

@@ -15,7 +15,7 @@ from belvedere.editor.statements import ScopedStatement
 
 @dataclass(frozen=True)
 class OutlineEntry:
-    """A definition: its name, what it is, its whole text and its name's place."""
+    """A definition: its name and kind, the span of its text and of its name."""
 
     name: str
     kind: str

@@ -16,7 +16,7 @@ from belvedere.pipeline.explain import ViewExplanation, explain
 
 
 class _ById:
-    """A catalog as a key: the same object has the same plan."""
+    """Hash key that compares catalogs by identity."""
 
     def __init__(self, catalog: Catalog):
         self.catalog = catalog
@@ -29,12 +29,12 @@ class _ById:
 
 
 def pipeline_of(catalog: Catalog) -> Pipeline | None:
-    """The pipeline of a catalog."""
+    """Return the pipeline of a catalog; None if it cannot be maintained."""
     return _pipeline(_ById(catalog))
 
 
 def explanations(catalog: Catalog) -> tuple[ViewExplanation, ...]:
-    """How each view is maintained and read."""
+    """Return how each view is maintained and read."""
     return _explanations(_ById(catalog))
 
 

@@ -1,7 +1,7 @@
-"""Offsets of a text as lines and characters, in the units of the Language Server Protocol.
+r"""Offsets of a text as lines and characters, in the units of the Language Server Protocol.
 
-In: a text, an encoding (`utf-8`, `utf-16`, `utf-32`). Out: offsets in characters, or lines and units, all from 0. A line ends at `\\n`,
-`\\r\\n` or `\\r`. Positions beyond the end of a line or of the text are taken as that end.
+In: a text, an encoding (`utf-8`, `utf-16`, `utf-32`). Out: offsets in characters, or lines and units, all from 0. A
+line ends at `\n`, `\r\n` or `\r`. A position beyond the end of a line or of the text is moved to that end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _BYTES = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-
 
 
 def units(text: str, encoding: str) -> int:
-    """How many units of an encoding a text takes."""
+    """Return the length of a text in code units of an encoding."""
     if encoding == "utf-32" or text.isascii():
         return len(text)
     codec, size = _BYTES[encoding]
@@ -23,7 +23,7 @@ def units(text: str, encoding: str) -> int:
 
 
 class LineIndex:
-    """A text that knows where its lines are."""
+    """A text with an index of its lines."""
 
     def __init__(self, text: str):
         self.text = text
@@ -32,7 +32,7 @@ class LineIndex:
         self.ends: Sequence[int] = [*(start for start, _ in ends), len(text)]
 
     def offset(self, line: int, character: int, encoding: str = "utf-16") -> int:
-        """The offset of a position."""
+        """Return the offset of a position."""
         if line < 0:
             return 0
         if line >= len(self.starts):
@@ -48,7 +48,7 @@ class LineIndex:
         return start + len(content)
 
     def position(self, offset: int, encoding: str = "utf-16") -> tuple[int, int]:
-        """The line and the character of an offset."""
+        """Return the line and the character of an offset."""
         offset = min(max(offset, 0), len(self.text))
         line = bisect_right(self.starts, offset) - 1
         start = self.starts[line]

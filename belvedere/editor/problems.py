@@ -1,7 +1,7 @@
 """Diagnostics of a script, and their hints as edits.
 
-In: a document. Out: diagnostics of this file and of others, and `Remedy`s at a position. Fixes of the compiler become
-remedies, and so do hints with a replacement for the one word that the diagnostic marks.
+In: a document. Out: diagnostics of this file and of others, and `Remedy`s at a position. A fix of the compiler becomes
+a remedy. So does a hint that gives a replacement for the one word at the diagnostic's span.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAMED = re.compile(r"did you mean `([^`]+)`\?")
 
 @dataclass(frozen=True)
 class Remedy:
-    """An edit that answers a diagnostic: replace the text from `start` to `end`."""
+    """An edit that fixes a diagnostic: replace the text from `start` to `end`."""
 
     title: str
     diagnostic: Diagnostic
@@ -38,7 +38,7 @@ def diagnostics(document: Document) -> dict[str, list[Diagnostic]]:
 
 
 def remedies(document: Document, start: int, end: int) -> list[Remedy]:
-    """The edits for what is wrong between two offsets."""
+    """Return the edits that fix diagnostics between two offsets."""
     inside = [
         d
         for d in diagnostics(document)[document.file]
@@ -48,7 +48,7 @@ def remedies(document: Document, start: int, end: int) -> list[Remedy]:
 
 
 def remedy(diagnostic: Diagnostic, text: str) -> Remedy | None:
-    """The edit that a diagnostic asks for; None where it needs thought."""
+    """Return the edit that fixes a diagnostic; None if the fix needs a decision of the user."""
     if (fix := diagnostic.fix) is not None:
         title = diagnostic.hint or (f"write `{fix.text}`" if fix.text else "remove it")
         return Remedy(title, diagnostic, fix.span.start, fix.span.end, fix.text)
@@ -61,12 +61,12 @@ def remedy(diagnostic: Diagnostic, text: str) -> Remedy | None:
     last = next((w for w in wrong if there.endswith(w.casefold())), None)
     if last is None:
         return None
-    if there != last.casefold():  # the last name of a path
+    if there != last.casefold():  # `last` is the last name of a path
         start = end - len(last)
     return Remedy(f"write `{named[1]}`", diagnostic, start, end, written(named[1]))
 
 
 def formatted(document: Document) -> str | None:
-    """The script in the one layout; None where it has syntax errors."""
+    """Return the formatted script; None if it has syntax errors."""
     text = document.text
     return format_script(text) if parse_script(text, document.file).ok else None

@@ -16,7 +16,7 @@ from belvedere.syntax.forms.windowing_calls import FUNCTIONS as WINDOWS
 
 SETS = (T.UNION, T.EXCEPT, T.INTERSECT)
 AFTER_QUERY = (*SETS, T.ORDER_BY, T.LIMIT, T.OFFSET, T.PIPE_GT)
-"""Tokens that may follow a query in brackets that is one side of a query."""
+"""Tokens that may follow a bracketed query that is an operand of another query."""
 CLAUSES = {
     T.SELECT: "SELECT",
     T.FROM: "FROM",
@@ -31,15 +31,16 @@ CLAUSES = {
     T.QUALIFY: "QUALIFY",
 }
 NAMED = (T.TABLE, T.ALL, T.RANGE)
-"""Keywords at which an item of FROM may begin."""
+"""Keywords with which an item of FROM may begin."""
 QUERY = (T.SELECT, T.FROM, T.WITH, T.L_PAREN, T.VALUES)
 
 
 @dataclass
 class QuerySource:
-    """An item of FROM: a path, or a query; its alias, with names of columns; the function of windows around it, in capitals.
+    """An item of FROM: a path or a query, with its alias, column names, and enclosing windowing function in capitals.
 
-    Of `UNNEST(t.xs)` the `array` is the path to it; `window` are the tokens of `WINDOW (...)` and `OVER (...)` before the alias.
+    For `UNNEST(t.xs)` `array` is the path of the array. `window` are the tokens of `WINDOW (...)` and `OVER (...)`
+    before the alias.
     """
 
     at: int
@@ -54,7 +55,8 @@ class QuerySource:
 
 @dataclass
 class SelectItem:
-    """An item of SELECT, the tokens `[lo, hi)`: `name` is the token of its name, `bare` the path that it is, if it is nothing else."""
+    """An item of SELECT, the tokens `[lo, hi)`. `name` is the token of its name. `bare` is its path if the item is only
+    a path."""
 
     lo: int
     hi: int
@@ -66,7 +68,8 @@ class SelectItem:
 
 @dataclass
 class QueryTokens:
-    """A query, the tokens `[lo, hi)`. `ctes` are the names of WITH, with their queries; `named` those that it gives their columns."""
+    """A query, the tokens `[lo, hi)`. `ctes` are the names of WITH with their queries; `named` are those with column
+    lists."""
 
     lo: int
     hi: int
@@ -79,30 +82,30 @@ class QueryTokens:
     children: list[QueryTokens] = field(default_factory=list)
 
     def clause_at(self, i: int) -> str:
-        """The clause in which a token is."""
+        """Return the clause that contains a token."""
         return next((word for at, word in reversed(self.clauses) if at < i), "")
 
     def innermost(self, i: int) -> QueryTokens:
-        """The block within this one in which a token, or the place before it, is."""
+        """Return the innermost block that contains a token or the position before it."""
         found = next((c for c in self.children if c.lo <= i <= c.hi), None)
         return found.innermost(i) if found is not None else self
 
     def walk(self) -> Iterator[QueryTokens]:
-        """This block and those within it."""
+        """Yield this block and those within it."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     @property
     def giving(self) -> QueryTokens:
-        """The block whose items are the columns: the first query of those under a WITH."""
+        """Return the block whose items define the columns: for a WITH, its first query."""
         bare = not self.items and not self.sources and self.children
         own = [c for c in self.children if all(c is not cte for _, cte in self.ctes)] if bare else []
         return own[0].giving if own else self
 
 
 def read_block(read: ReadText, lo: int, hi: int) -> QueryTokens:
-    """The block of a statement's body, the tokens `[lo, hi)`."""
+    """Return the block of a statement's body, the tokens `[lo, hi)`."""
     whole = QueryTokens(lo, hi)
     _BlockReader(read).region(lo, hi, whole)
     return whole
@@ -113,7 +116,7 @@ class _BlockReader:
         self.read, self.tokens = read, read.tokens
 
     def region(self, lo: int, hi: int, parent: QueryTokens) -> QueryTokens:
-        """A query, perhaps with WITH and set operators, within `parent`."""
+        """Read a query within `parent`, which may have WITH and set operators."""
         made = QueryTokens(lo, hi, parent)
         parent.children.append(made)
         i = self._ctes(lo, hi, made) if lo < hi and self.tokens[lo].token_type == T.WITH else lo
@@ -139,7 +142,7 @@ class _BlockReader:
             i += 1
 
     def _ctes(self, lo: int, hi: int, block: QueryTokens) -> int:
-        """`WITH [RECURSIVE] name [(columns)] AS (query), ...`; where the query after it begins."""
+        """Read `WITH [RECURSIVE] name [(columns)] AS (query), ...`; return the token after it."""
         i = lo + 1 + (lo + 1 < hi and self.tokens[lo + 1].text.upper() == "RECURSIVE")
         while i < hi and is_word(self.tokens[i]) and self.tokens[i].token_type not in CLAUSES:
             name, place = i, len(block.ctes)
@@ -163,7 +166,7 @@ class _BlockReader:
         if lo < hi and self.tokens[lo].token_type in (
             T.DISTINCT,
             T.TABLE,
-        ):  # DISTINCT table ON keys ORDER BY ..., TABLE t
+        ):  # forms: DISTINCT table ON keys ORDER BY ..., TABLE t
             block.clauses.append((lo, "FROM"))
             i = self._source(lo + 1, hi, block)
         while i < hi:
@@ -225,7 +228,7 @@ class _BlockReader:
     # -- FROM ---------------------------------------------------------------------------------------------------------
 
     def _source(self, i: int, hi: int, block: QueryTokens) -> int:
-        """An item of FROM; where the text after it begins."""
+        """Read an item of FROM; return the token after it."""
         while i < hi and self.tokens[i].token_type == T.LATERAL:
             i += 1
         if i >= hi:
@@ -238,7 +241,7 @@ class _BlockReader:
                 if self._is_query(i + 1, end) and not self._is_join(i + 1, end)
                 else None
             )
-            if source.inner is None:  # a join in brackets
+            if source.inner is None:  # the brackets hold a join
                 self._query_items(i + 1, end, block)
                 return end + 1
             i = end + 1
@@ -254,12 +257,14 @@ class _BlockReader:
         return self._alias(self._as_of(i, hi), hi, source)
 
     def _is_join(self, lo: int, hi: int) -> bool:
-        """Whether brackets that begin with a query in brackets hold a join: an alias or JOIN follows, and no set operator."""
+        """Return whether brackets that begin with a bracketed query hold a join: an alias or JOIN follows, and no set
+        operator."""
         end = self.read.close(lo, hi) + 1
         return self.tokens[lo].token_type == T.L_PAREN and end < hi and self.tokens[end].token_type not in AFTER_QUERY
 
     def _lateral_view(self, i: int, hi: int, block: QueryTokens) -> int:
-        """`LATERAL VIEW [OUTER] function(...) alias [AS column, ...]`, behind LATERAL."""
+        """Read `LATERAL VIEW [OUTER] function(...) alias [AS column, ...]` from the token after LATERAL; return the
+        token after it."""
         while i < hi and self.tokens[i].token_type in (T.VIEW, T.OUTER):
             i += 1
         count = len(block.sources)
@@ -295,7 +300,8 @@ class _BlockReader:
         return end + 1
 
     def _windowed(self, lo: int, hi: int, source: QuerySource, block: QueryTokens) -> None:
-        """The relation in `TABLE(T)`, `LATE(T)`, `Tumble(data => TABLE(T), ...)`, `TABLE(TUMBLE(TABLE T, ...))`, or its query."""
+        """Read the relation in `TABLE(T)`, `LATE(T)`, `Tumble(data => TABLE(T), ...)`, `TABLE(TUMBLE(TABLE T, ...))`,
+        or its query."""
         i = lo
         while i < hi:
             token = self.tokens[i]
@@ -312,11 +318,11 @@ class _BlockReader:
             i += 1
 
     def _is_argument(self, i: int, hi: int) -> bool:
-        """Whether a word is the name of an argument, or a function."""
+        """Return whether a word is the name of an argument, or a function."""
         return i + 1 < hi and self.tokens[i + 1].token_type in (T.FARROW, T.L_PAREN)
 
     def _as_of(self, i: int, hi: int) -> int:
-        """Past `FOR SYSTEM_TIME AS OF time`."""
+        """Skip `FOR SYSTEM_TIME AS OF time`; return the token after it."""
         if not (
             i + 1 < hi and self.tokens[i].text.upper() == "FOR" and self.tokens[i + 1].text.upper().startswith("SYSTEM")
         ):
@@ -346,7 +352,7 @@ class _BlockReader:
         return i
 
     def _names(self, i: int, hi: int) -> tuple[list[int], int]:
-        """The names in brackets that a name for rows gives their columns, and where the text after them begins."""
+        """Return the column names in brackets after an alias, and the token after them."""
         if i >= hi or self.tokens[i].token_type != T.L_PAREN:
             return [], i
         end = self.read.close(i, hi)
@@ -378,7 +384,7 @@ class _BlockReader:
             item.bare = path
 
     def _ends_value(self, i: int) -> bool:
-        """Whether a value ends at a token, so that a word behind it is its name."""
+        """Return whether a value ends at a token; if so, a word after it is its name."""
         kind = self.tokens[i].token_type
         return kind in (T.R_PAREN, T.R_BRACKET, T.NUMBER, T.STRING, T.END, T.NULL, T.TRUE, T.FALSE) or is_name(
             self.tokens[i]

@@ -1,6 +1,6 @@
-"""Names as a script writes them.
+"""Names as written in a script.
 
-In: a name. Out: the word, in backticks where it is no plain word or one of the language's own; and back.
+In: a name. Out: the word, in backticks if it is not a plain word or is reserved; and back.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from belvedere.syntax.fmt.spacing import KEYWORD_TYPES
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name is one word of ASCII letters, digits and underscores."""
+    """Return whether a name consists of ASCII letters, digits and underscores only."""
     return name.isidentifier() and name.isascii()
 
 
 @lru_cache(maxsize=4096)
 def is_reserved(word: str) -> bool:
-    """Whether a plain word is a keyword that is no name without backticks."""
+    """Return whether a plain word is a keyword that needs backticks to be a name."""
     return any(token.token_type in KEYWORD_TYPES for token in Sqrl().tokenize(word))
 
 
 def written(name: str) -> str:
-    """A name as a script has it."""
+    """Return a name as written in a script."""
     return name if is_plain(name) and not is_reserved(name) else f"`{name.replace('`', '``')}`"
 
 
 def bare(word: str) -> str:
-    """The name that a script's word is: without backticks."""
+    """Return the name of a word in a script: the word without backticks."""
     return word[1:-1].replace("``", "`") if len(word) > 2 and word[0] == word[-1] == "`" else word

@@ -1,7 +1,8 @@
-"""A name changed everywhere, so that every script means what it meant.
+"""Renaming of a symbol in all scripts, without changing what they mean.
 
-In: a document, an offset, the new name, the scripts beside. Out: edits. Renamed scripts and those that import them are compiled: where the
-result is not the same catalog under the new name, nothing is renamed and B9155 says why.
+In: a document, an offset, the new name, the neighbouring scripts. Out: edits. The edited scripts and those that import
+them are compiled. If the result is not the same catalog under the new name, nothing is renamed and B9155 gives the
+reason.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from belvedere.syntax.fmt.spacing import KEYWORDS
 
 OTHERWISE = "choose another name, or name columns instead of `*`"
 IMPORTED = "B2011"
-"""Code for an import whose script has errors, which are reported too."""
+"""Code for an import whose script has errors; those errors are also reported."""
 RENAMED = ("relation", "column", "relationship", "alias", "parameter")
 
 
 @dataclass(frozen=True)
 class Edit:
-    """The text that replaces that of a span of a file."""
+    """Replacement of the text of a span in a file."""
 
     file: str
     start: int
@@ -44,13 +45,13 @@ class Edit:
 
 
 def renamable(document: Document, offset: int) -> Use | None:
-    """The name at an offset that can have another name."""
+    """Return the name at an offset if it can be renamed, else None."""
     found = [u for u in document.ready().uses_at(offset) if u.symbol.kind in RENAMED]
     return found[0] if found else None
 
 
 def rename(document: Document, offset: int, name: str, beside: LinkedScripts = ALONE) -> list[Edit]:
-    """The edits of documents that give the name at an offset another one. Raises B9155 where that cannot be."""
+    """Return the edits that rename the name at an offset. Raises B9155 if that is not possible."""
     new = _written(name)
     if not document.compile().ok:
         raise _refused("the script has errors", "correct them first")
@@ -67,7 +68,7 @@ def rename(document: Document, offset: int, name: str, beside: LinkedScripts = A
 
 @dataclass(frozen=True)
 class _Renaming:
-    """A symbol with its old and its new name, both folded, and the new one as a script has it."""
+    """A symbol with its old and new name, both folded, and the new name as written in a script."""
 
     symbol: Symbol
     old: str
@@ -76,7 +77,7 @@ class _Renaming:
 
 
 def _knowing(symbol: Symbol, document: Document, beside: LinkedScripts) -> list[Document]:
-    """The documents that may know a symbol, this one first."""
+    """Return the documents that may use a symbol, this one first."""
     if symbol.kind in ("alias", "parameter"):
         return [document]
     if beside.unread:
@@ -90,7 +91,7 @@ def _knowing(symbol: Symbol, document: Document, beside: LinkedScripts) -> list[
 
 
 def _named(symbol: Symbol, name: str, documents: Sequence[Document]) -> list[NamePlace]:
-    """The places at which a symbol has a name. An import's own name for a relation is known in its script alone."""
+    """Return the places at which a symbol has a name. The alias of an import is known only in its script."""
     if symbol.kind != "relation":
         return [p for s in _taken(symbol, documents) for p in places(s, documents)]
     own = documents if name == symbol.name else documents[:1]
@@ -98,12 +99,13 @@ def _named(symbol: Symbol, name: str, documents: Sequence[Document]) -> list[Nam
 
 
 def _taken(symbol: Symbol, documents: Sequence[Document]) -> list[Symbol]:
-    """A symbol; with a column those that views take in under its name by `*`, or as DISTINCT takes in all: from it, and it from them."""
+    """Return a symbol and the columns of the same name that depend on each other through `*` or DISTINCT, in both
+    directions."""
     found = [symbol]
     views = [s for d in documents for s in d.ready().statements if s.head.form is StatementForm.VIEW and s.head.path]
     made = [(s, s.known.find(s.text_of(s.head.path[0]))) for s in views if symbol.kind == "column"]
     pairs = [(member(v, c.name, "column"), c.symbol) for s, v in made if v is not None for c in s.given(s.block)]
-    for known in found:  # grows
+    for known in found:  # grows during the loop
         found += {
             *(taken for taken, of in pairs if of == known),
             *(of for taken, of in pairs if taken == known),
@@ -116,7 +118,8 @@ def _refused(why: str, hint: str) -> BelvedereError:
 
 
 def _written(name: str) -> str:
-    """The name as a script has it: in quotes where it is no plain word."""
+    """Return the name as written in a script: in backticks if it is not a plain word. Raises B9155 if it is not
+    a name."""
     word = bare(name)
     if not word or "`" in word or "\n" in word:
         raise _refused(f"`{name}` is not a name", "write a word")
@@ -126,7 +129,7 @@ def _written(name: str) -> str:
 
 
 def _renamed(renaming: _Renaming, found: list[NamePlace], documents: list[Document]) -> list[Edit]:
-    """The edits at these places, once every document that they touch means the same with them."""
+    """Return the edits of these places, after verifying that every edited document keeps its meaning."""
     edits = list(dict.fromkeys(_edit(p, renaming) for p in found))
     texts = {Path(d.file): apply(d.text, own) for d in documents if (own := [e for e in edits if e.file == d.file])}
     compiled = [(d, d.compile()) for d in documents]
@@ -148,13 +151,13 @@ def _edit(place: NamePlace, renaming: _Renaming) -> Edit:
     span, new = place.span, renaming.written
     if not place.use.bare:
         return Edit(span.file, span.start, span.end, new)
-    if place.use.defines:  # it takes its name from the column or table that is read, which keeps its own
+    if place.use.defines:  # it takes its name from the column or table that is read, which keeps its name
         return Edit(span.file, span.end, span.end, f" AS {new}")
     return Edit(span.file, span.start, span.end, f"{new} AS {written(renaming.symbol.name)}")
 
 
 def _check(document: Document, before: Catalog, texts: Mapping[Path, str], renaming: _Renaming) -> None:
-    """Raise B9155 unless a document means the same where scripts have other texts."""
+    """Raise B9155 if a document changes its meaning when scripts have the new texts."""
 
     def read_script(path: Path) -> str:
         return texts[path] if path in texts else document.texts(path)
@@ -174,7 +177,8 @@ def _check(document: Document, before: Catalog, texts: Mapping[Path, str], renam
 
 
 def _meanings(catalog: Catalog, renaming: _Renaming) -> list[tuple[str, str]]:
-    """All that a catalog has: its name, and as text what it is, in which the old name is the new one."""
+    """Return the name of each object of a catalog, and its definition as text, with the old name replaced by the new
+    one."""
     made: tuple[Input | View | Subscription | QueryTemplate, ...] = (
         *catalog.inputs.values(),
         *catalog.views.values(),
@@ -189,7 +193,8 @@ def _meanings(catalog: Catalog, renaming: _Renaming) -> list[tuple[str, str]]:
     same = f"{renaming.new} = {renaming.new}"
 
     def in_new_words(text: str) -> str:
-        return word.sub(lambda f: f[1] + renaming.new, text.casefold()).replace(same, renaming.new)  # `a AS a` is `a`
+        # `a AS a` equals `a`
+        return word.sub(lambda f: f[1] + renaming.new, text.casefold()).replace(same, renaming.new)
 
     return [(name, in_new_words(text)) for name, text in reported]
 
@@ -200,7 +205,7 @@ def _text(made: Input | View | Subscription | QueryTemplate) -> str:
 
 
 def apply(text: str, edits: Iterable[Edit]) -> str:
-    """A text with edits made, the last first."""
+    """Return a text with the edits applied, the last first."""
     for edit in sorted(edits, key=lambda e: (e.start, e.end), reverse=True):
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text

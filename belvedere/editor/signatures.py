@@ -1,6 +1,6 @@
-"""The function whose arguments somebody writes.
+"""Function call around the cursor.
 
-In: a document, an offset. Out: its signature, and which argument it is.
+In: a document, an offset. Out: the signature of the function, and the index of the argument.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from belvedere.functions.spark_types import type_text
 
 @dataclass(frozen=True)
 class Call:
-    """A function, and the number of the argument, from 0."""
+    """A function, and the index of the argument, from 0."""
 
     signature: Signature
     argument: int
 
 
 def signature_at(document: Document, offset: int) -> Call | None:
-    """The innermost call with a known function around an offset."""
+    """Return the innermost call of a known function around an offset; None if there is none."""
     now = document.ready()
     read, commas, depth = now.read, 0, 0
     found = read.statement_at(offset)

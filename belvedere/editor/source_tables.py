@@ -1,8 +1,8 @@
 """Tables of sources from their connectors, cached until they may have changed.
 
 In: sources. Out: names and columns, as from `belvedere.connectors.registry.SourceTables`. Files are compared by name,
-size and modification time; answers of other sources are cached for a minute, and so are failures, because an editor
-asks at every key.
+size and modification time. Answers and failures of other sources are cached for a minute, because an editor asks at
+every key press.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ FRESH_SECONDS = 60.0
 
 
 class CachedTables:
-    """A `TableFinder` that remembers."""
+    """A `TableFinder` with a cache."""
 
     def __init__(self) -> None:
         self._reported: dict[Hashable, tuple[Hashable, Any]] = {}
 
     def tables(self, source: Source) -> tuple[str, ...]:
-        """The tables of a source."""
+        """Return the tables of a source."""
         found: tuple[str, ...] = self._of("tables", source, "", lambda: SourceTables().tables(source))
         return found
 
     def columns(self, source: Source, table: str) -> pa.Schema:
-        """The columns of a table. Raises what the connector raises."""
+        """Return the columns of a table. Raises the connector's errors."""
         return self._of("columns", source, table, lambda: SourceTables().columns(source, table))
 
     def file_columns(self, file: Path) -> pa.Schema:
-        """The columns of a file. Raises what reading it raises."""
+        """Return the columns of a file. Raises the errors of reading it."""
         return SourceTables().file_columns(file)
 
     def _of(self, what: str, source: Source, table: str, ask: Callable[[], Any]) -> Any:

@@ -32,8 +32,11 @@ class StatementForm(StrEnum):
 
 @dataclass(frozen=True)
 class Head:
-    """All numbers are of tokens. `body` is where the query or expression begins; `columns` and `parameters` are names with the ends of
-    their declarations. Of an import `path` is what it names, `alias` its own name for it."""
+    """First part of a statement. All numbers are indexes of tokens.
+
+    `body` is the start of the query or expression. `columns` and `parameters` are names with the ends of their
+    declarations. For an import, `path` is the imported name and `alias` its local name.
+    """
 
     form: StatementForm
     path: tuple[int, ...] = ()
@@ -44,12 +47,12 @@ class Head:
 
     @property
     def name(self) -> int | None:
-        """The token of the name that is defined."""
+        """Return the token of the defined name."""
         return self.alias if self.alias is not None else self.path[-1] if self.path else None
 
 
 def read_head(read: ReadText, lo: int, hi: int) -> Head:
-    """The head of the statement with the tokens `[lo, hi)`."""
+    """Return the head of the statement with the tokens `[lo, hi)`."""
     word = read.tokens[lo].text.upper()
     if word in ("IMPORT", "EXPORT") and (lo + 1 == hi or is_word(read.tokens[lo + 1]) or _is_variable(read, lo + 1)):
         return _moved(read, lo, hi, StatementForm(word.lower()))
@@ -69,12 +72,12 @@ def _moved(read: ReadText, lo: int, hi: int, form: StatementForm) -> Head:
 
 
 def _is_variable(read: ReadText, i: int) -> bool:
-    """Whether a variable of the project file, `{{name}}`, begins at a token."""
+    """Return whether a variable of the project file, `{{name}}`, begins at a token."""
     return [t.token_type for t in read.tokens[i : i + 2]] == [T.L_BRACE, T.L_BRACE]
 
 
 def _origin(read: ReadText, i: int, hi: int) -> tuple[list[int], int]:
-    """The names of what an import names, those of variables among them, and where it ends."""
+    """Return the names of an import's path, including those of variables, and the token after it."""
     path: list[int] = []
     end = i
     while i < hi:
@@ -123,7 +126,7 @@ def _created(read: ReadText, lo: int, hi: int) -> Head:
 
 
 def _declared(read: ReadText, lo: int, hi: int) -> list[tuple[int, int]]:
-    """The names of `name TYPE, ...` with the ends of their declarations."""
+    """Return the names of `name TYPE, ...` with the ends of their declarations."""
     found = []
     for begin, end in read_items(read, lo, hi):
         if is_word(read.tokens[begin]) and read.tokens[begin].text.upper() not in NO_COLUMN:
@@ -132,7 +135,8 @@ def _declared(read: ReadText, lo: int, hi: int) -> list[tuple[int, int]]:
 
 
 def read_items(read: ReadText, lo: int, hi: int) -> list[tuple[int, int]]:
-    """The token ranges between the commas of a list; those within brackets, also those of types, count not."""
+    """Return the token ranges between the commas of a list. Commas within brackets, including those of types, do not
+    separate."""
     found, begin, i, angles = [], lo, lo, 0
     while i < hi:
         kind = read.tokens[i].token_type

@@ -1,7 +1,7 @@
-"""A statement with what its names may mean: the columns of its queries, the relations that they read.
+"""A statement with the scope of its names: the columns of its queries and the relations that they read.
 
-In: a statement's tokens, what is known of relations. Out: a `ScopedStatement` that resolves names. The rules are those of
-`belvedere.lang.names.scope`, over tokens, so that a statement may be broken: a name that means nothing has no symbol.
+In: a statement's tokens, the known relations. Out: a `ScopedStatement` that resolves names. The rules are those of
+`belvedere.lang.names.scope`, applied to tokens, because the statement may be broken. An unresolved name has no symbol.
 `tests/editor/test_agreement.py` compares both.
 """
 
@@ -36,12 +36,13 @@ from belvedere.syntax.forms.windowing_calls import FUNCTIONS as WINDOWS
 
 OWNER = ("@", "_", "this")
 LATER = ("GROUP BY", "HAVING", "ORDER BY", "QUALIFY", "SELECT", "WHERE")
-"""Where the names of SELECT's items may be read."""
+"""Clauses that may read the names of SELECT's items."""
 
 
 @dataclass
 class ScopedStatement:
-    """A statement with what its names may mean. `base` is the relation whose columns need no alias, `owner` the one behind `_` and `@`."""
+    """A statement with the scope of its names. Columns of `base` need no alias; `owner` is the relation that `_` and
+    `@` refer to."""
 
     read: ReadText
     range: StatementRange
@@ -56,15 +57,15 @@ class ScopedStatement:
     _asked: set[int] = field(default_factory=set)
 
     def text_of(self, i: int) -> str:
-        """The name that a token is."""
+        """Return the name in a token."""
         return self.read.tokens[i].text
 
     # -- columns ------------------------------------------------------------------------------------------------------
 
     def columns_of(self, source: QuerySource) -> list[KnownColumn]:
-        """The columns of an item of FROM, with those of its window."""
+        """Return the columns of an item of FROM, with those of its window."""
         if source.at not in self._of_sources:
-            self._of_sources[source.at] = []  # items of a broken query may name each other in a circle
+            self._of_sources[source.at] = []  # items of a broken query may refer to each other in a cycle
             self._of_sources[source.at] = self._read_columns(source)
         return self._of_sources[source.at]
 
@@ -75,7 +76,7 @@ class ScopedStatement:
         return self._renamed([*self._own_columns(source), *added], source.names)
 
     def _renamed(self, found: list[KnownColumn], names: list[int]) -> list[KnownColumn]:
-        """Columns with the names that a list in brackets gives them: there are at least as many as names."""
+        """Return the columns with the names of a column list. There are at least as many columns as names."""
         shown = [c for c in found if not c.hidden][: len(names)]
         columns = [c or KnownColumn("", Symbol("", "", "", "")) for _, c in zip_longest(names, shown)]
         made = [
@@ -104,12 +105,12 @@ class ScopedStatement:
         return ("wstart", "wend", "window_start", "window_end", "window_time") if source.function in WINDOWS else ()
 
     def given(self, block: QueryTokens) -> list[KnownColumn]:
-        """The columns that a query gives."""
+        """Return the output columns of a query."""
         block = block.giving
         if block.lo in self._columns:
             return self._columns[block.lo]
         found: list[KnownColumn] = []
-        self._columns[block.lo] = found  # a query that names itself has what was found so far
+        self._columns[block.lo] = found  # a query that refers to itself has the columns found so far
         for item in block.items:
             found += self._of_item(block, item)
         if not block.items:
@@ -138,15 +139,15 @@ class ScopedStatement:
 
     def item_symbol(self, block: QueryTokens, i: int) -> Symbol:
         """Return the symbol of a query item's name: a column of the view that the query defines, or one of the query
-        only.
-        """
+        only."""
         name, view = self.text_of(i).casefold(), None
         if self.head.form is StatementForm.VIEW and self.head.path and self.block.giving is block:
             view = self.known.find(self.text_of(self.head.path[0]))
         return Symbol("column", *folded_home(view), name) if view is not None else self.name_symbol("column", i)
 
     def _type_of(self, block: QueryTokens, item: SelectItem) -> tuple[pa.DataType | None, bool]:
-        """The type of an item that is a column, and whether it may be NULL. Items of a broken query may name each other in a circle."""
+        """Return the type of an item that is a column, and whether it may be NULL. Items of a broken query may refer to
+        each other in a cycle."""
         if not item.bare or item.lo in self._asked:
             return None, True
         self._asked.add(item.lo)
@@ -161,7 +162,7 @@ class ScopedStatement:
     # -- names --------------------------------------------------------------------------------------------------------
 
     def alias_of(self, source: QuerySource) -> str:
-        """The name by which an item of FROM is called."""
+        """Return the name of an item of FROM."""
         return (
             self.text_of(source.alias)
             if source.alias is not None
@@ -171,7 +172,8 @@ class ScopedStatement:
         )
 
     def cte(self, i: int) -> tuple[int, QueryTokens | None] | None:
-        """The WITH that a name means: one above it. Its own query knows it only where it is recursive."""
+        """Return the WITH query above that a name refers to. Inside its own query the name is known only with
+        RECURSIVE."""
         name = self.text_of(i).casefold()
         known = (c for b in self.enclosing(self.block.innermost(i)) for c in b.ctes if c[0] < i)
         return next((c for c in known if self.text_of(c[0]).casefold() == name and not self._is_within(i, c)), None)
@@ -181,18 +183,18 @@ class ScopedStatement:
         return not recursive and cte[1] is not None and cte[1].lo <= i < cte[1].hi
 
     def enclosing(self, block: QueryTokens | None) -> Iterator[QueryTokens]:
-        """A block and those around it."""
+        """Yield a block and those around it."""
         while block is not None:
             yield block
             block = block.parent
 
     def relation_of(self, source: QuerySource) -> KnownRelation | None:
-        """The relation that the path of an item of FROM leads to."""
+        """Return the relation at the end of a FROM item's path."""
         found = self.steps(source)
         return found[-1][1] if found and len(found) == len(source.path) else None
 
     def steps(self, source: QuerySource) -> list[tuple[Symbol, KnownRelation]]:
-        """Return the symbols of the names in a FROM item, as far as they are known."""
+        """Return the symbols of the names in a FROM item, up to the first unresolved name."""
         if source.at not in self._steps:
             self._steps[source.at] = []
             self._steps[source.at] = self._read_steps(source.path)
@@ -228,7 +230,7 @@ class ScopedStatement:
         return None, [], []
 
     def aliased(self, block: QueryTokens, name: str, but: int = -1) -> QuerySource | None:
-        """The item of FROM that is called so, in a block or those around it."""
+        """Return the item of FROM with a name, in a block or those around it."""
         folded = name.casefold()
         sources = (s for b in self.enclosing(block) for s in b.sources)
         return next((s for s in sources if self.alias_of(s).casefold() == folded and but not in s.path), None)
@@ -250,9 +252,8 @@ class ScopedStatement:
         return self.name_symbol("alias", cte[0]) if cte is not None else None
 
     def resolve(self, block: QueryTokens, path: list[int]) -> list[tuple[Symbol, pa.DataType | None, bool]]:
-        """Return the meanings of the names of a path in an expression, as far as they are known: symbol, type,
-        nullable.
-        """
+        """Return the meanings of the names of a path in an expression, up to the first unresolved name: symbol, type,
+        nullable."""
         first = self.text_of(path[0])
         if self._is_aggregated(path):
             own = path[1:] if first in OWNER else path
@@ -273,7 +274,8 @@ class ScopedStatement:
         return self._members(self._visible(block, first, path[0]), owner, path)
 
     def _visible(self, block: QueryTokens, name: str, i: int) -> list[KnownColumn]:
-        """The columns of that name, of the nearest block that has one; ORDER BY and HAVING see those of SELECT first."""
+        """Return the columns with a name in the nearest block that has one. ORDER BY and HAVING search those of SELECT
+        first."""
         folded = name.casefold()
         for b in self.enclosing(block):
             own = (
@@ -292,7 +294,8 @@ class ScopedStatement:
             yield from self._of_item(block, item)
 
     def _is_aggregated(self, path: list[int]) -> bool:
-        """Whether a path is what an aggregate takes in the definition of a column: its names are relationships as long as they can be."""
+        """Return whether a path is the argument of an aggregate in the definition of a column. Its names are then
+        resolved as relationships first."""
         tokens, before, block = self.read.tokens, path[0] - 1, self.block.innermost(path[0])
         if self.owner is None or block.sources or block.items:
             return False
@@ -303,9 +306,9 @@ class ScopedStatement:
     def _members(
         self, found: list[KnownColumn], relation: KnownRelation | None, path: list[int], *, follows: bool = False
     ) -> list[tuple[Symbol, pa.DataType | None, bool]]:
-        """Columns, relationships and fields along a path.
+        """Return the columns, relationships and fields along a path.
 
-        A relationship goes before a column that has no fields to name; `follows`: before any column.
+        A relationship has priority over a column without fields; with `follows`, over any column.
         """
         if not path:
             return []
@@ -335,7 +338,7 @@ class ScopedStatement:
 
 
 def statement_of(read: ReadText, found: StatementRange, known: Known) -> ScopedStatement:
-    """A statement, ready to be asked."""
+    """Return a statement with resolvable names."""
     head = read_head(read, found.lo, found.hi)
     body = min(head.body, found.hi)
     made = ScopedStatement(read, found, head, read_block(read, body, found.hi), known)

@@ -1,7 +1,7 @@
-"""Figures of a store on a script's relations, for hover: rows, and their costs in the last epochs.
+"""Statistics of a store about a script's relations, for hover: rows, and costs in the last epochs.
 
-In: a catalog, a store's URL. Out: Markdown by the relation's id. A relation has no figures if the store does not have
-it, or has it with another definition, or if the store does not answer.
+In: a catalog, a store's URL. Out: Markdown by relation id. A relation has no statistics if the store lacks it or has
+another definition of it, or if the store does not answer.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from belvedere.store import EpochRow, file_of, open_reader
 from belvedere.store.read.history import stored_tables
 
 STATEMENT_SECONDS = 2.0
-"""Maximum seconds of a statement."""
+"""Timeout of a statement in seconds."""
 
 
 def stored_figures(catalog: Catalog, url: str) -> dict[str, str]:
-    """The figures of each relation after the store's last epoch, by id."""
+    """Return the statistics of each relation after the store's last epoch, by id."""
     try:
         file = file_of(url)
         if file is not None and not file.is_file():
@@ -36,7 +36,7 @@ def stored_figures(catalog: Catalog, url: str) -> dict[str, str]:
             row, tables, choice = reader.last_epoch(), stored_tables(reader), reader.document(CHOICE)
         finally:
             reader.close()
-    except BelvedereError:  # no store of ours, another version, no answer
+    except BelvedereError:  # not a Belvedere store, another version, or no answer
         return {}
     pipeline = pipeline_of(with_choice(catalog, PlacedViews.of_text(choice)) if choice else catalog)
     if row is None or pipeline is None:

@@ -1,4 +1,4 @@
-"""Symbols: the meanings of names, their uses, columns; and how relations provide them.
+"""Symbols: the meanings of names, their uses, and the columns and symbols of relations.
 
 In: nothing, or a known relation. Out: plain values.
 """
@@ -14,7 +14,7 @@ from belvedere.editor.known_relations import KnownRelation
 
 @dataclass(frozen=True)
 class Symbol:
-    """Meaning of a name: its kind, the file and the relation (or position) that it belongs to, its folded name."""
+    """Meaning of a name: its kind, the file and the relation (or position) that it belongs to, and its folded name."""
 
     kind: str
     file: str
@@ -24,8 +24,11 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Use:
-    """A name at a place. `defines`: what it means begins here; `bare`: it is a whole item of SELECT, or the
-    table of a source in IMPORT, which takes its name from it."""
+    """A name at a place.
+
+    `defines`: the name is defined here. `bare`: it is a whole item of SELECT, or the table of a source in IMPORT; the
+    column or relation takes its name from it.
+    """
 
     start: int
     end: int
@@ -36,7 +39,7 @@ class Use:
 
 @dataclass(frozen=True)
 class KnownColumn:
-    """A column that can be named: its type if known, the text that computes it if it is in the same statement."""
+    """A column: its type if known, and the text that computes it if that is in the same statement."""
 
     name: str
     symbol: Symbol
@@ -48,14 +51,14 @@ class KnownColumn:
 
 
 def fields(type_: pa.DataType | None) -> list[pa.Field]:
-    """The fields of a struct, or of the structs in an array."""
+    """Return the fields of a struct, or of the structs in an array."""
     if type_ is not None and pa.types.is_list(type_):
         type_ = type_.value_type
     return list(type_) if type_ is not None and pa.types.is_struct(type_) else []
 
 
 def folded_home(relation: KnownRelation) -> tuple[str, str]:
-    """Where a relation is defined: the file and the folded name there."""
+    """Return the file and the folded name under which a relation is defined."""
     return relation.home[0], relation.home[1].casefold()
 
 
@@ -65,17 +68,17 @@ def relation_symbol(relation: KnownRelation) -> Symbol:
 
 
 def member(relation: KnownRelation, name: str, kind: str) -> Symbol:
-    """A column or a relationship of a relation."""
+    """Return the symbol of a column or a relationship of a relation."""
     return Symbol(kind, *folded_home(relation), name.casefold())
 
 
 def field_symbol(of: Symbol, name: str) -> Symbol:
-    """A field of what a symbol means."""
+    """Return the symbol of a field of a symbol's value."""
     return Symbol("field", of.file, f"{of.of}.{of.name}", name.casefold())
 
 
 def columns(relation: KnownRelation | None) -> list[KnownColumn]:
-    """The columns of a relation."""
+    """Return the columns of a relation."""
     if relation is None:
         return []
     return [

@@ -1,7 +1,7 @@
-"""A text as tokens, comments and statements, however broken it is.
+"""Tokens, comments and statements of a text that may be broken.
 
-In: a text. Out: a `ReadText` that says which token, comment or statement is at an offset. What names mean is in `query_blocks` and
-`name_uses`.
+In: a text. Out: a `ReadText` that finds the token, comment or statement at an offset. `query_blocks` and `name_uses`
+interpret names.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ STOPS = frozenset(
         "ORDER",
     )
 )
-"""Words that end an item of FROM beside the keywords: they are no alias."""
+"""Words besides keywords that end an item of FROM, so they are not aliases."""
 
 
 @dataclass(frozen=True)
 class StatementRange:
-    """A statement: its tokens `[lo, hi)`, and where the text that belongs to it ends."""
+    """A statement: its tokens `[lo, hi)`, and the end of its text."""
 
     lo: int
     hi: int
@@ -54,25 +54,25 @@ class ReadText:
     comments: list[list[Comment]]
     statements: list[StatementRange]
     closes: dict[int, int] = field(default_factory=dict)
-    """The closing bracket of each opening one that has one in its statement."""
+    """Closing bracket of each opening bracket, within a statement."""
 
     def statement_at(self, offset: int) -> StatementRange | None:
-        """The statement at an offset: the last one that begins before it, unless a semicolon ends it before."""
+        """Return the statement at an offset: the last one that begins before it, unless a semicolon ends it before."""
         found = [s for s in self.statements if s.start <= offset]
         return found[-1] if found and offset <= found[-1].end else None
 
     def token_at(self, offset: int) -> int | None:
-        """The token that holds or ends at an offset; of two that meet there the one that is a word."""
+        """Return the token that contains or ends at an offset. If two meet there, the word is returned."""
         at = bisect_right(self.tokens, offset, key=lambda t: t.start) - 1
         near = [i for i in (at, at - 1) if i >= 0 and self.tokens[i].start <= offset <= self.tokens[i].end + 1]
         return next((i for i in near if is_name(self.tokens[i])), near[0] if near else None)
 
     def before(self, offset: int) -> int:
-        """The index of the last token that begins before an offset, or -1."""
+        """Return the index of the last token that begins before an offset, or -1."""
         return bisect_right(self.tokens, offset - 1, key=lambda t: t.start) - 1
 
     def comment_at(self, offset: int) -> Comment | None:
-        """The comment in which an offset is."""
+        """Return the comment that contains an offset."""
         for found in self.comments:
             for c in found:
                 if c.start < offset < c.end or (offset == c.end and c.line_comment):
@@ -80,15 +80,15 @@ class ReadText:
         return None
 
     def doc_before(self, lo: int) -> str | None:
-        """The text of the doc comment right before a token."""
+        """Return the text of the doc comment directly before a token."""
         return next((doc_text(c.text) for c in reversed(self.comments[lo]) if c.is_doc), None)
 
     def close(self, opening: int, hi: int) -> int:
-        """The index of the bracket that closes one, or `hi`."""
+        """Return the index of the closing bracket of an opening one, or `hi`."""
         return min(self.closes.get(opening, hi), hi)
 
     def path_from(self, i: int, hi: int) -> list[int]:
-        """The names of a dotted path that begins at a token."""
+        """Return the names of a dotted path that begins at a token."""
         path = [i]
         while i + 2 < hi and self.tokens[i + 1].token_type == T.DOT and is_word(self.tokens[i + 2]):
             i += 2
@@ -97,7 +97,7 @@ class ReadText:
 
 
 def read(text: str, file: str = "") -> ReadText:
-    """Read a text; that of a file as its compile has read it."""
+    """Read a text. With its `file`, the tokens are those of the file's compile, from the cache."""
     found = read_tokens(text, file)
     ranges = boundaries(text, found.tokens)
     statements = []
@@ -131,15 +131,15 @@ def is_word(token: Token) -> bool:
 
 
 def is_name(token: Token) -> bool:
-    """Whether a token may be a name in an expression: a word that is no keyword, or one in quotes."""
+    """Return whether a token may be a name in an expression: a word that is not a keyword, or a quoted one."""
     return token.token_type in (T.VAR, T.IDENTIFIER) or (is_word(token) and token.token_type not in KEYWORD_TYPES)
 
 
 def may_be_alias(token: Token) -> bool:
-    """Whether a token behind an item of FROM names it."""
+    """Return whether a token after an item of FROM is its alias."""
     return token.token_type == T.IDENTIFIER or (is_name(token) and token.text.upper() not in STOPS)
 
 
 def is_called(read_text: ReadText, i: int, hi: int) -> bool:
-    """Whether a bracket follows a token."""
+    """Return whether a bracket follows a token."""
     return i + 1 < hi and read_text.tokens[i + 1].token_type == T.L_PAREN
