@@ -1,6 +1,7 @@
-"""Aggregates of windows' rows.
+"""Aggregates of the rows of windows.
 
-In: an `WindowAggregate`, `SortedRows`, and for each window its first and last row. Out: a value per window. No row is touched per window.
+In: a `WindowAggregate`, `SortedRows`, and the first and last row of each window. Out: one value per window. The cost
+does not depend on the number of rows per window.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from belvedere.plan.operators.window_specs import WindowAggregate
 
 
 def aggregate(output: WindowAggregate, rows: SortedRows, first: Ints, last: Ints, extra: Ints) -> pa.Array:
-    """The aggregate's values; `extra` of each window's members are MISSING.
+    """Return the aggregate of each window; `extra` of its members are MISSING.
 
-    NULL where nothing remains, or where for STRICT something unknown is in it.
+    A value is NULL if no row remains, or, with STRICT, if any member is unknown.
     """
     included = rows.booleans(output.included) if output.included else np.ones(rows.count, np.bool_)
     members = range_aggregates.count_in(included, first, last)
@@ -70,7 +71,7 @@ def _sum(column: pa.Array, valid: Bools, first: Ints, last: Ints) -> pa.Array:
 
 
 def extreme_values(column: pa.Array, valid: Bools, first: Ints, last: Ints, greatest: bool) -> pa.Array:
-    """The least or greatest value of each range, of the column's type; NULL where a range has none."""
+    """Return the least or greatest value of each range, in the column's type; NULL for a range without values."""
     values, _ = numeric(column)
     blank = range_aggregates.count_in(valid, first, last) == 0
     codes = np.where(valid, ordered_codes(values), search.LEAST if greatest else search.GREATEST)
@@ -86,7 +87,7 @@ def extreme_values(column: pa.Array, valid: Bools, first: Ints, last: Ints, grea
 
 
 def moment(function: str, state: range_aggregates.RunningState) -> tuple[Any, Bools]:
-    """A moment's value and where it has none."""
+    """Return the values of a moment, and a mask of the ranges in which it is undefined."""
     n, _, second, third, fourth = state
     with np.errstate(divide="ignore", invalid="ignore"):
         if function in ("VAR_SAMP", "STDDEV_SAMP"):

@@ -27,13 +27,13 @@ from belvedere.plan.operators.window_specs import (
 
 
 class WindowWriter:
-    """Makes the output columns of windows."""
+    """Computes the output columns of windows."""
 
     def __init__(self, rows: SortedRows, found: Windows):
         self.rows, self.found = rows, found
 
     def place(self, side: str, role: str) -> tuple[Ints, Bools]:
-        """The rows of a boundary's tuple or neighbour, and where they are."""
+        """Return the rows of a boundary's tuple or of its neighbor, and a mask of those that exist."""
         places, there = self.found.tuples(side)
         moved, inside = self.rows.shifted(places, role)
         return moved, inside & there
@@ -72,7 +72,7 @@ class WindowWriter:
         ]
 
     def members(self, output: Members) -> pa.Array:
-        """Arrays of the windows' rows with NULL for the MISSING at the ends (rule 7)."""
+        """Return arrays of the windows' rows, with NULL for MISSING members at the ends (rule 7)."""
         found = self.found
         lengths = found.end - found.start + 1 + ~found.started + ~found.closed
         offsets = counts(lengths)
@@ -88,7 +88,7 @@ class WindowWriter:
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
 
     def aggregate(self, output: WindowAggregate) -> pa.Array:
-        """One aggregate of all windows."""
+        """Return one aggregate of all windows."""
         first, last = self.found.start, self.found.end
         extra = (
             (~self.found.started).astype(np.int64) + ~self.found.closed

@@ -1,13 +1,16 @@
-"""How many rows around a cut of a sequence its neighbours must know: so that each block finds its own windows alone.
+"""Number of neighbor rows that each block of a split partition needs to find its windows independently.
 
-In: the sorted rows around a cut, a `KernelSpec`, and which alternatives of END never move back as the start moves on. Out: from which row
-on the block behind the cut must look, or None where more rows are needed. Nothing is run on Spark.
+In: the sorted rows around a cut, a `KernelSpec`, and the alternatives of END that never move back as the start
+advances. Out: the row at which the block after the cut starts its search, or None if more rows are needed. Nothing runs
+on Spark.
 
-Behind the cut: a window that starts before it ends no later than the one that starts at the last row before the cut, by an alternative
-that never moves back. So that one's end, with the row after it (NEXT), is enough for all of them. Before the cut: SLIDING windows and
-those without END depend on no other; TUMBLING ones on where the last one ended. That is known after a row at which every open window
-ends (an alternative of END on this row alone), at the partition's first row, and where all windows have one length. Windows with LABEL
-belong to the block of their label; where START counts from the label, that of the row behind the cut is the first of all in its block.
+After the cut: let END use an alternative that never moves back. Then a window that starts before the cut ends no later
+than the window that starts at the last row before it. The end of that window and the next row (NEXT) suffice for all.
+
+Before the cut: SLIDING windows and windows without END depend on no other window. TUMBLING windows depend on the end of
+the previous window. That end is known at the partition's first row, if all windows have one length, and after a row at
+which every open window ends (an alternative of END on this row alone). Windows with LABEL belong to the block of their
+label. If START depends on the label, the window of the first row after the cut starts first in its block.
 """
 
 from __future__ import annotations
@@ -25,9 +28,10 @@ from belvedere.plan.operators.window_specs import BoundarySpec, Ends, KernelSpec
 
 @dataclass(frozen=True)
 class Margin:
-    """The rows around a cut in order, `cut` of them before it, and the position of the first (from 0).
+    """The rows around a cut in order; `cut` of them are before it, and `position` is the position of the first row
+    (from 0).
 
-    `first`, `last`: none of the partition's rows lie before, or behind them.
+    `first` and `last` say that the partition has no rows before the first or after the last of them.
     """
 
     table: pa.Table
@@ -38,7 +42,7 @@ class Margin:
 
 
 def begin_of(margin: Margin, spec: KernelSpec, ends: Ends) -> int | None:
-    """The row of the margin where the search for the windows behind the cut begins; None where the margin must be longer."""
+    """Return the row of the margin where the search after the cut begins; None if the margin is too short."""
     if not margin.first and margin.cut < 2:  # the last row before the cut, and the one before that
         return None
     rows = SortedRows(margin.table, (), margin.position)
@@ -52,7 +56,7 @@ def begin_of(margin: Margin, spec: KernelSpec, ends: Ends) -> int | None:
 
 
 def is_complete(margin: Margin, rows: SortedRows, spec: KernelSpec, ends: Ends) -> bool:
-    """Whether all windows that start before the cut end within the margin."""
+    """Return whether all windows that start before the cut end within the margin."""
     if spec.end is None:
         following = holds(rows, spec.start.local)[margin.cut : rows.count - 1]
         return bool(following.any())
@@ -67,7 +71,7 @@ def is_complete(margin: Margin, rows: SortedRows, spec: KernelSpec, ends: Ends) 
 
 
 def _labelled(margin: Margin, rows: SortedRows, spec: KernelSpec) -> int | None:
-    """The first row of the windows whose labels lie behind the cut: START moves on with the labels, and lies at or before them."""
+    """Return the first row of the windows with labels after the cut. START moves with the label, never after it."""
     if (margin.first and margin.last) or margin.cut == rows.count:
         return 0 if margin.first else margin.cut
     label, yes = np.array([margin.cut], np.int64), np.ones(1, np.bool_)
@@ -80,12 +84,12 @@ def _labelled(margin: Margin, rows: SortedRows, spec: KernelSpec) -> int | None:
 
 
 def counted_from(boundary: BoundarySpec) -> bool:
-    """Whether a boundary is looked for by positions alone."""
+    """Return whether the search for a boundary uses positions alone."""
     return all(p.role == "position" for c in boundary.search or () for x in c.compares for p in leaves(x.searched))
 
 
 def _resumed(margin: Margin, rows: SortedRows, spec: KernelSpec, ends: Ends) -> int | None:
-    """The last row at or before the cut where no TUMBLING window is open, whatever came before."""
+    """Return the last row up to the cut at which no TUMBLING window is open, independent of earlier rows."""
     if ends.length is not None:
         begin = margin.cut - (margin.position + margin.cut) % ends.length
         return begin if begin > 0 or (begin == 0 and margin.first) else None

@@ -1,8 +1,8 @@
-"""Conditions on tuples, many at once: those on one tuple and its neighbours, and the search for boundaries of no known class.
+"""Vectorized evaluation of conditions on tuples, and the search for boundaries of conditions without a known class.
 
-In: `SortedRows`, a `Term`, and where the tuples are that it reads. Out: values and where they are known; the rows for which a condition is
-TRUE; for each window the first tuple for which one is. That costs one evaluation per pair, like a plain scan, but thousands of
-pairs in one step; a window leaves the search with its first hit.
+In: `SortedRows`, a `Term`, and the rows of the tuples that it reads. Out: values and a mask of the known ones; the rows
+for which a condition is TRUE; the first such tuple per window. The search costs one evaluation per pair, like a scan,
+but evaluates thousands of pairs in one step. A window leaves the search after its first match.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from belvedere.plan.operators.window_specs import ColumnTerm, ConstantTerm, Oper
 
 PAIRS = 1 << 16  # evaluated in one step: small enough for the processor's cache
 Places = Callable[[str], tuple[Ints, Bools]]
-"""The rows of a side's tuples, and whether they are there."""
+"""Function from a side to the rows of its tuples and a mask of those that exist."""
 Operand = tuple[Any, Bools]
 EXACT = 1 << 53
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -29,14 +29,14 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 """Comparisons of arrays, and of pairs of numbers."""
 TEXTS = ("in", "text", "concat")
-"""What is computed with Python's values."""
+"""Operators that are computed with Python values."""
 STEPS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operators.add, "-": operators.sub, "*": operators.mul, "least": min, "greatest": max,
 }  # fmt: skip
 
 
 def holds(rows: SortedRows, terms: Sequence[Term]) -> Bools:
-    """The rows for which all of the conditions on one tuple and its neighbours are TRUE."""
+    """Return a mask of the rows for which all conditions on one tuple and its neighbors are TRUE."""
     everywhere = rows.everywhere, np.ones(rows.count, np.bool_)
     found = everywhere[1].copy()
     for term in terms:
@@ -54,9 +54,9 @@ def leaves(term: Term) -> Iterator[ColumnTerm]:
 
 
 def first_pair(rows: SortedRows, term: Term, known: Places, side: str, begin: Ints) -> Ints:
-    """For each window the first row from `begin` on, in its partition, for which `term` is TRUE; -1 for none.
+    """Return for each window the first row from `begin` on, in its partition, for which `term` is TRUE; -1 for none.
 
-    `known` gives the tuples of the other sides, one for each window.
+    `known` returns the tuples of the other sides, one for each window.
     """
     found = np.full(len(begin), search.NONE, np.int64)
     evaluation = Evaluation(rows, term)
@@ -65,7 +65,7 @@ def first_pair(rows: SortedRows, term: Term, known: Places, side: str, begin: In
     while len(active):
         width = max(
             1, min(2 * width, PAIRS // len(active))
-        )  # most windows are short: look far only for those that are not
+        )  # most windows are short: search further only for the others
         for some in np.array_split(active, max(1, len(active) // PAIRS)):
             places = low[some, None] + np.arange(width)
             inside = places <= high[some, None]
@@ -86,20 +86,20 @@ def first_pair(rows: SortedRows, term: Term, known: Places, side: str, begin: In
 
 
 class Evaluation:
-    """A term over a table's rows: whether its whole numbers may leave 64 bits decides how it is computed."""
+    """Evaluates a term over the rows of a table. If whole numbers may exceed 64 bits, it uses Python's numbers."""
 
     def __init__(self, rows: SortedRows, term: Term):
         self.rows, self.term = rows, term
         self.safe = self.bound(term) < (EXACT if _divides(term) else 1 << 63)
 
     def truth(self, at: Places) -> Bools:
-        """Where the condition is TRUE."""
+        """Return a mask of the rows for which the condition is TRUE."""
         value, valid = self.value(self.term, at)
         found: Bools = np.asarray(value & valid, np.bool_)
         return found
 
     def bound(self, term: Term) -> int:
-        """No whole number in the term is greater (0 for others)."""
+        """Return an upper limit of the absolute whole numbers in the term (0 for other types)."""
         if isinstance(term, ConstantTerm):
             value = self.constant(term)
             return abs(value) if isinstance(value, int) else 0
@@ -121,7 +121,7 @@ class Evaluation:
         return sum(bounds) if term.operator in ("+", "-") else max(bounds)
 
     def value(self, term: Term, at: Places) -> Operand:
-        """Values and where they are neither NULL nor MISSING."""
+        """Return values, and a mask of those that are neither NULL nor MISSING."""
         if isinstance(term, ConstantTerm):
             value = self.constant(term)
             return (0 if value is None else value), np.asarray(value is not None)
@@ -153,11 +153,11 @@ class Evaluation:
         if term.operator == "/":
             nothing = np.equal(right, 0)
             return np.true_divide(left, np.where(nothing, 1, right)), valid & ~nothing
-        with np.errstate(all="ignore"):  # infinities and NaN come out as IEEE 754 says
+        with np.errstate(all="ignore"):  # infinities and NaN follow IEEE 754
             return {"+": np.add, "-": np.subtract, "*": np.multiply}[term.operator](left, right), valid
 
     def sides(self, term: OperationTerm, at: Places) -> tuple[Operand, Operand]:
-        """The values of both sides; two columns of no numbers as codes in one order."""
+        """Return the values of both sides. Two columns that are not numbers become codes in one order."""
         left, right = term.parts
         if isinstance(left, ColumnTerm) and isinstance(right, ColumnTerm) and left.column and right.column:
             codes = self.rows.joint(left.column, right.column)
@@ -177,14 +177,14 @@ class Evaluation:
         return np.where(inside, values[moved], missing), valid[moved] | ~inside
 
     def member(self, term: OperationTerm, at: Places) -> Operand:
-        """Whether arrays have values, pair by pair; not known where a NULL among others may be the value."""
+        """Return whether arrays contain values, pair by pair; unknown if only a NULL member may match."""
         values, arrays = (self.objects(p, at) for p in term.parts)
         found = [_contains(array, value) for value, array in zip(*np.broadcast_arrays(values, arrays), strict=True)]
         known = np.array([x is not None for x in found], np.bool_)
         return np.array([bool(x) for x in found], np.bool_), known
 
     def text(self, term: OperationTerm, at: Places) -> Operand:
-        """A column of texts, not their ranks."""
+        """Return a column of strings, not their ranks."""
         values = self.objects(term.parts[0], at)
         known = np.array([v is not None for v in values], np.bool_)
         return np.where(known, values, ""), known
@@ -195,7 +195,7 @@ class Evaluation:
         return found, one & other
 
     def objects(self, term: Term, at: Places) -> Any:
-        """A column's values as Python has them; None where there is none."""
+        """Return a column's values as Python objects; None for missing ones."""
         if isinstance(term, ConstantTerm):
             return self.rows.objects(term.column or "")[:1]
         assert isinstance(term, ColumnTerm)
@@ -205,14 +205,14 @@ class Evaluation:
         return np.where(inside & there, values, None)
 
     def constant(self, term: ConstantTerm) -> Any:
-        """A constant's value; None where it is not known."""
+        """Return the value of a constant; None if it is unknown."""
         if term.column is None or not self.rows.count:
             return term.value
         values, valid = self.rows.values(term.column)
         return plain(values[0]) if valid[0] else None
 
     def joined(self, term: OperationTerm, at: Places) -> Operand:
-        """AND and OR with an unknown side: FALSE or TRUE where the other side decides."""
+        """Return AND or OR. With an unknown side, the result is known only if the other side determines it."""
         (a, known_a), (b, known_b) = (self.value(p, at) for p in term.parts)
         dominant = term.operator == "or"
         decided = (known_a & (a == dominant)) | (known_b & (b == dominant))
@@ -220,7 +220,7 @@ class Evaluation:
 
     @staticmethod
     def exactly(operator: str, left: Any, right: Any, valid: Bools) -> Operand:
-        """One pair after the other, with Python's numbers."""
+        """Apply an operator to one pair after another, with Python's numbers."""
         sides = np.broadcast_arrays(np.asarray(left, object), np.asarray(right, object), np.asarray(valid))
         found = [
             _exact(operator, plain(a), plain(b)) if ok else None
@@ -239,7 +239,7 @@ def _contains(array: Any, value: Any) -> bool | None:
 
 
 def _exact(operator: str, left: Any, right: Any) -> Any:
-    """The value of two numbers: of whole ones with all their digits, of two types as doubles; None for NULL."""
+    """Apply an operator to two numbers: exactly to whole numbers, as doubles to numbers of two types; None for NULL."""
     if isinstance(left, float) != isinstance(right, float):
         left, right = float(left), float(right)
     if operator in COMPARISONS:  # of pairs: NaN is the greatest
@@ -260,7 +260,7 @@ def _exact(operator: str, left: Any, right: Any) -> Any:
 
 
 def divided(operator: str, left: Any, right: Any, valid: Bools) -> Operand:
-    """DIV and %, toward zero; by zero, and where DIV leaves 64 bits, they are NULL."""
+    """Return DIV or %, truncated toward zero; NULL for division by zero and if DIV exceeds 64 bits."""
     left, right = np.asarray(left), np.asarray(right)
     valid = valid & np.not_equal(right, 0)
     by = np.where(np.equal(right, 0), 1, right)
@@ -279,12 +279,12 @@ def _divides(term: Term) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """A number as Python's."""
+    """Return a numpy number as a Python number."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def comparable(left: Any, right: Any) -> tuple[Any, Any]:
-    """Both as codes in one order: NaN is the greatest, -0.0 is 0.0; whole numbers of more than 64 bits by their ranks."""
+    """Return both sides as codes in one order: NaN is greatest, -0.0 equals 0.0; numbers above 64 bits become ranks."""
     a, b = np.asarray(left), np.asarray(right)
     kinds = {a.dtype.kind, b.dtype.kind}
     if "O" in kinds:

@@ -1,8 +1,12 @@
 """Aggregates over many ranges of rows at once.
 
-In: a column as numpy arrays and, for each window, its first and last row. Out: one value per window. No kernel's cost
-depends on the length of the windows, beyond a logarithm: prefix sums (COUNT, SUM, AVG), doubling tables (MIN, MAX), folds over
-aligned blocks of 2^k rows (moments), a wavelet matrix (percentiles, distinct values). Rows are never copied per window.
+In: a column as numpy arrays, and the first and last row of each window. Out: one value per window. Apart from a
+logarithm, no cost depends on the length of the windows. Rows are never copied per window. The methods are:
+
+- prefix sums for COUNT, SUM, AVG
+- doubling tables for MIN, MAX
+- folds over aligned blocks of 2^k rows for moments
+- a wavelet matrix for percentiles and distinct values
 """
 
 from __future__ import annotations
@@ -17,31 +21,31 @@ import pyarrow as pa
 from belvedere.kernels.search import Bools, Ints
 
 Reals = npt.NDArray[np.float64]
-SAFE = 1e-12  # relative error that a difference of prefix sums may have before the window is summed by blocks
+SAFE = 1e-12  # relative error of a difference of prefix sums above which the window is summed by blocks
 
 
 def prefix(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    """Sums of the first 0, 1, ... n values."""
+    """Return the sums of the first 0, 1, ... n values."""
     sums = np.zeros(len(values) + 1, values.dtype)
     np.cumsum(values, out=sums[1:])
     return sums
 
 
 def counts(numbers: Bools | Ints) -> Ints:
-    """Sums of the first 0, 1, ... n numbers: of a mask how many rows of it come before each row."""
+    """Return the sums of the first 0, 1, ... n numbers; for a mask, the number of its rows before each row."""
     sums = np.zeros(len(numbers) + 1, np.int64)
     np.cumsum(numbers, out=sums[1:])
     return sums
 
 
 def count_in(mask: Bools, first: Ints, last: Ints) -> Ints:
-    """How many rows of the mask are in each range."""
+    """Return the number of the mask's rows in each range."""
     before = counts(mask)
     return before[last + 1] - before[first]
 
 
 def whole_sum(values: Ints, valid: Bools, first: Ints, last: Ints) -> Ints:
-    """Sums of whole numbers. Raises OverflowError where one does not fit 64 bits."""
+    """Return the sums of whole numbers. Raises OverflowError if one exceeds 64 bits."""
     kept = np.where(valid, values, 0)
     sums = prefix(kept)
     found: Ints = sums[last + 1] - sums[first]  # type: ignore[assignment, operator]
@@ -53,12 +57,12 @@ def whole_sum(values: Ints, valid: Bools, first: Ints, last: Ints) -> Ints:
 
 
 def may_overflow(values: Ints) -> bool:
-    """Whether some sum of the values may not fit 64 bits."""
+    """Return whether some sum of the values may exceed 64 bits."""
     return len(values) * max(int(values.max(initial=0)), -int(values.min(initial=0))) >= 1 << 63
 
 
 def sum_halves(values: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints]:
-    """Sums of whole numbers of any size: what they hold of 2^32, rounded down, and the rest."""
+    """Return sums of whole numbers of any size as quotient by 2^32, rounded down, and remainder."""
     highs, lows = prefix(values >> 32), prefix(values & 0xFFFFFFFF)
     low: Any = lows[last + 1] - lows[first]  # type: ignore[operator]
     high: Any = highs[last + 1] - highs[first]  # type: ignore[operator]
@@ -66,14 +70,17 @@ def sum_halves(values: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints]:
 
 
 def large_sum(values: Ints, valid: Bools, first: Ints, last: Ints) -> Reals:
-    """Sums of whole numbers of any size, rounded to doubles once."""
+    """Return sums of whole numbers of any size, rounded to doubles once."""
     high, low = sum_halves(np.where(valid, values, 0), first, last)
     found: Reals = (high.astype(np.longdouble) * (1 << 32) + low).astype(np.float64)
     return found
 
 
 def decimal_sum(column: pa.Array, valid: Bools, first: Ints, last: Ints) -> pa.Array:
-    """Sums of decimals of at most 28 digits, exact: parts of 32, 32 and 64 bits are summed apart. The scale stays."""
+    """Return exact sums of decimals of at most 28 digits, of the same scale.
+
+    Parts of 32, 32 and 64 bits are summed separately.
+    """
     limbs = np.frombuffer(column.buffers()[1], np.uint64)[2 * column.offset : 2 * (column.offset + len(column))]
     low, high = limbs[0::2], limbs[1::2].view(np.int64)
     mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -87,7 +94,7 @@ def decimal_sum(column: pa.Array, valid: Bools, first: Ints, last: Ints) -> pa.A
 
 
 def real_sum(values: Reals, valid: Bools, first: Ints, last: Ints) -> Reals:
-    """Sums of doubles within about 1e-12 relative; infinities and NaN as IEEE 754 adds them."""
+    """Return sums of doubles with a relative error of about 1e-12; infinities and NaN follow IEEE 754."""
     finite = np.isfinite(values) & valid
     clean = np.where(finite, values, 0.0)
     sums = prefix(clean.astype(np.longdouble))
@@ -111,7 +118,7 @@ FEW = 8
 
 
 def real_sums(high: Reals, low: Reals, first: Ints, last: Ints) -> tuple[Reals, Reals]:
-    """The same of numbers in two parts, the second what rounding left over of the first; so are the sums of few ranges."""
+    """Return sums of numbers in two parts, value and rounding error. Sums of few ranges have two parts too."""
     everywhere = np.ones(len(high), np.bool_)
     if FEW * len(first) > len(high):
         return real_sum(high, everywhere, first, last), real_sum(low, everywhere, first, last)
@@ -134,7 +141,7 @@ def _spoil(found: Reals, values: Reals, valid: Bools, first: Ints, last: Ints) -
 
 
 def _merge_sums(a: RunningState, b: RunningState) -> RunningState:
-    """Sums with what rounding left over (Knuth's two-sum)."""
+    """Add two sums with their rounding errors (Knuth's two-sum)."""
     total = a[0] + b[0]
     part = total - a[0]
     return total, a[1] + b[1] + ((a[0] - (total - part)) + (b[0] - part))
@@ -185,7 +192,7 @@ def _take(
 
 
 def _merge_moments(a: RunningState, b: RunningState) -> RunningState:
-    """Counts, means and central sums of two samples joined (Chan et al.; Pebay for the third and fourth)."""
+    """Combine counts, means and central sums of two samples (Chan et al.; Pebay for the third and fourth)."""
     (na, ma, sa, ta, qa), (nb, mb, sb, tb, qb) = a, b
     n = na + nb
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -202,19 +209,19 @@ def _merge_moments(a: RunningState, b: RunningState) -> RunningState:
 
 
 def moments(values: Reals, valid: Bools, first: Ints, last: Ints) -> RunningState:
-    """Count, mean and the second to fourth central sums of each range, without cancellation."""
+    """Return count, mean and the second to fourth central sums of each range, without cancellation."""
     zero = np.zeros(len(values))
     rows = (valid.astype(np.float64), np.where(valid, values, 0.0), zero, zero, zero)
     return joined_moments(rows, first, last)
 
 
 def joined_moments(states: RunningState, first: Ints, last: Ints) -> RunningState:
-    """The same of what is known of several samples each."""
+    """Return the moments of each range of rows that are themselves moments of samples."""
     return fold_blocks(states, first, last, _merge_moments, (0.0,) * 5)
 
 
 def extreme(codes: Ints, first: Ints, last: Ints, greatest: bool) -> Ints:
-    """The greatest (or least) code of each range: tables of 2^k rows, made one after the other."""
+    """Return the greatest (or least) code of each range, from tables of 2^k rows that are built one after another."""
     pick = np.maximum if greatest else np.minimum
     length = last - first + 1
     level_of = np.floor(np.log2(np.maximum(length, 1))).astype(np.int64)
@@ -248,7 +255,7 @@ class WaveletMatrix:
             row = np.concatenate([row[~ones], row[ones]])
 
     def nth(self, first: Ints, end: Ints, place: Ints) -> Ints:
-        """The code of the place-th smallest (from 0) in [first, end)."""
+        """Return the code of rank `place` (from 0, smallest first) in [first, end)."""
         low, high, rest = first.astype(np.int64), end.astype(np.int64), place.astype(np.int64)
         code = np.zeros(len(first), np.int64)
         for sums, zeros in zip(self.levels, self.zeros, strict=True):
@@ -262,7 +269,7 @@ class WaveletMatrix:
         return code
 
     def less(self, first: Ints, end: Ints, bound: Ints) -> Ints:
-        """How many codes in [first, end) are below `bound`."""
+        """Return the number of codes in [first, end) that are below `bound`."""
         low, high = first.astype(np.int64), end.astype(np.int64)
         found = np.zeros(len(first), np.int64)
         everything = bound >= (1 << self.bits)
@@ -276,7 +283,7 @@ class WaveletMatrix:
 
 
 def percentile(values: Reals, valid: Bools, first: Ints, last: Ints, fraction: float) -> Reals:
-    """The continuous percentile of each range; NaN sorts last. Meaningless where a range has no valid row."""
+    """Return the continuous percentile of each range; NaN sorts last. Undefined for a range without valid rows."""
     kept = np.flatnonzero(valid)
     before = counts(valid)
     low, end = before[first], before[last + 1]
@@ -303,7 +310,7 @@ def percentile(values: Reals, valid: Bools, first: Ints, last: Ints, fraction: f
 
 
 def distinct_count(codes: Ints, valid: Bools, first: Ints, last: Ints) -> Ints:
-    """How many different valid codes are in each range: rows whose previous equal row is before the range."""
+    """Return the number of different valid codes per range: rows whose previous equal row is before the range."""
     kept = np.flatnonzero(valid)
     before = counts(valid)
     low, end = before[first], before[last + 1]

@@ -1,8 +1,8 @@
 """Find, for many windows at once, the first tuple that satisfies a condition.
 
-In: numpy arrays over the rows of sorted partitions laid one behind the other, and for each window a place to begin and the
-last row of its partition. Out: for each window the row found, or -1. Values are compared as int64 codes (`ordered_codes`), so
-one kernel serves numbers, times and strings. Every kernel costs O(n log n) at most, whatever the length of the windows.
+In: numpy arrays over the rows of consecutive sorted partitions, and for each window its first row and the last row of
+its partition. Out: the matching row of each window, or -1. Values are compared as int64 codes (`ordered_codes`), so one
+kernel handles numbers, times and strings. Every kernel costs at most O(n log n), whatever the length of the windows.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ NONE = -1
 
 
 def next_true(mask: Bools) -> Ints:
-    """For each row the first row at or after it where the mask holds; the number of rows where there is none."""
+    """Return for each row the first row at or after it in the mask; the number of rows if there is none."""
     n = len(mask)
     places = np.where(mask, np.arange(n, dtype=np.int64), n)
     return np.minimum.accumulate(places[::-1])[::-1]
 
 
 def first_in(mask: Bools, begin: Ints, last: Ints) -> Ints:
-    """Class a: the first row of the mask at or after `begin`."""
+    """Class a: return the first row of the mask at or after `begin`."""
     n = len(mask)
     following = np.append(next_true(mask), n)
     found = following[np.minimum(begin, n)]
@@ -34,9 +34,9 @@ def first_in(mask: Bools, begin: Ints, last: Ints) -> Ints:
 
 
 def lower_bound(values: Ints, begin: Ints, last: Ints, requested: Ints, beyond: bool) -> Ints:
-    """Class b: the first row in [begin, last] whose value is >= wanted (`beyond`: > wanted); last + 1 for none.
+    """Class b: return the first row in [begin, last] with a value >= `requested` (`beyond`: >); last + 1 for none.
 
-    Values do not fall within a partition.
+    Values do not decrease within a partition.
     """
     low, high = begin.copy(), last + 1
     width = int(np.max(high - low, initial=0))
@@ -51,7 +51,10 @@ def lower_bound(values: Ints, begin: Ints, last: Ints, requested: Ints, beyond: 
 
 
 def first_above(values: Ints, begin: Ints, requested: Ints) -> Ints:
-    """Class c1: the first row at or after `begin` with a value > wanted, by descent in a tree of maxima; n for none."""
+    """Class c1: return the first row at or after `begin` with a value > `requested`; n for none.
+
+    The search descends in a tree of maxima.
+    """
     n = len(values)
     levels = [values]
     while len(levels[-1]) > 1:
@@ -79,7 +82,7 @@ def first_above(values: Ints, begin: Ints, requested: Ints) -> Ints:
 
 
 def first_equal(values: Ints, begin: Ints, requested: Ints) -> Ints:
-    """Class c2: the first row at or after `begin` with that value; n for none."""
+    """Class c2: return the first row at or after `begin` with the value `requested`; n for none."""
     n = len(values)
     distinct, codes = np.unique(values, return_inverse=True)
     keys = np.sort(codes.astype(np.int64) * n + np.arange(n, dtype=np.int64))
@@ -93,7 +96,7 @@ def first_equal(values: Ints, begin: Ints, requested: Ints) -> Ints:
 
 
 def first_compared(operator: str, values: Ints, begin: Ints, requested: Ints) -> Ints:
-    """The first row at or after `begin` with `value operator wanted`; n for none."""
+    """Return the first row at or after `begin` with `value operator requested`; n for none."""
     if operator == "=":
         return first_equal(values, begin, requested)
     if operator == "<>":
@@ -108,7 +111,8 @@ def first_compared(operator: str, values: Ints, begin: Ints, requested: Ints) ->
 
 
 def monotone_range(operator: str, values: Ints, begin: Ints, last: Ints, requested: Ints) -> tuple[Ints, Ints]:
-    """Class b: the rows [from, to] of [begin, last] with `value operator wanted`, of values that do not fall."""
+    """Class b: return the rows [from, to] of [begin, last] with `value operator requested`, for values that do not
+    decrease."""
     if operator in (">", ">="):
         return lower_bound(values, begin, last, requested, operator == ">"), last
     if operator in ("<", "<="):
@@ -118,7 +122,7 @@ def monotone_range(operator: str, values: Ints, begin: Ints, last: Ints, request
 
 
 def follow(following: Ints, first: int = 0) -> Ints:
-    """The places `first`, following[first], following[following[first]], ... within the array."""
+    """Return `first`, following[first], following[following[first]], ... up to the end of the array."""
     steps, place, n = [], first, len(following)
     jumps: Any = following.tolist()
     while place < n:

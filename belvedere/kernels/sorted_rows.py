@@ -1,7 +1,7 @@
 """The sorted rows of partitions as numpy arrays.
 
-In: an Arrow table whose rows lie partition by partition. Out: `SortedRows`: where partitions begin and end, columns as numbers with where
-they are valid; `Windows`: the windows found.
+In: an Arrow table with its rows grouped by partition. Out: `SortedRows` with the bounds of partitions, and the columns
+as numbers with masks of the valid ones; `Windows` for the windows found.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHIFTS = {"item": 0, "previous": -1, "next": 1, "position": 0}
 
 @dataclass
 class Windows:
-    """The windows found: rows of label, start and end, and whether START and END were found."""
+    """The windows found: rows of label, start and end, and masks of the windows whose START and END were found."""
 
     label: Ints
     start: Ints
@@ -36,7 +36,7 @@ class Windows:
         )
 
     def tuples(self, side: str) -> tuple[Ints, Bools]:
-        """The rows of a boundary, and where it was found."""
+        """Return the rows of a boundary, and a mask of the windows in which it was found."""
         places = {"label": self.label, "start": self.start, "end": self.end}[side]
         there = {"start": self.started, "end": self.closed}.get(side)
         return places, np.ones(len(self), np.bool_) if there is None else there
@@ -49,7 +49,7 @@ class SortedRows:
     """The sorted rows: partitions, and columns as numpy arrays."""
 
     def __init__(self, table: pa.Table, keys: Sequence[str], before: int = 0):
-        """`before`: how many rows of the (one) partition lie before the table's first."""
+        """Read a sorted table. `before` is the number of rows of its single partition before the table's first row."""
         self.table = table.combine_chunks()
         self.count = table.num_rows
         begins = group_begins(self.table, keys)
@@ -67,18 +67,18 @@ class SortedRows:
         return self.table[name].combine_chunks()
 
     def booleans(self, name: str) -> Bools:
-        """TRUE; NULL is not."""
+        """Return a mask of the rows with TRUE; NULL counts as FALSE."""
         values, valid = self.values(name)
         return np.asarray(values & valid, np.bool_)
 
     def values(self, name: str) -> tuple[Any, Bools]:
-        """Numbers as int64 or float64 and where they are valid; other types as ranks within the table."""
+        """Return numbers as int64 or float64 with a mask of the valid ones. Other types become ranks in the table."""
         if name not in self._cache:
             self._cache[name] = numeric(self.column(name))
         return self._cache[name]
 
     def objects(self, name: str) -> Any:
-        """Values as Python has them: arrays as tuples."""
+        """Return values as Python objects; arrays become tuples."""
         if name not in self._objects:
             found = np.empty(self.count, object)
             for place, value in enumerate(self.column(name).to_pylist()):
@@ -87,7 +87,7 @@ class SortedRows:
         return self._objects[name]
 
     def shifted(self, places: Ints, role: str) -> tuple[Ints, Bools]:
-        """The neighbours' rows, and whether they are in the partition."""
+        """Return the neighbors' rows, and a mask of those in the same partition."""
         shift = SHIFTS[role]
         moved = places + shift
         inside = (moved >= self.first[places]) & (moved <= self.last[places])
@@ -98,7 +98,7 @@ class SortedRows:
         return np.arange(self.count, dtype=np.int64)
 
     def joint(self, left: str, right: str) -> tuple[tuple[Any, Bools], tuple[Any, Bools]] | None:
-        """Two columns as codes in one order, and where they are valid; None where their values have one as they are."""
+        """Return two columns as codes in one order with masks of the valid rows; None if their values need no codes."""
         types = [self.table.schema.field(n).type for n in (left, right)]
         if all(pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_boolean(t) for t in types):
             return None
@@ -110,7 +110,7 @@ class SortedRows:
 
 
 def group_begins(table: pa.Table, keys: Sequence[str]) -> Ints:
-    """The first row of each run of equal keys."""
+    """Return the first row of each run of equal keys."""
     if table.num_rows == 0:
         return np.zeros(0, np.int64)
     changed = np.zeros(table.num_rows, np.bool_)
@@ -130,7 +130,7 @@ def group_begins(table: pa.Table, keys: Sequence[str]) -> Ints:
 
 
 def numeric(column: pa.Array) -> tuple[Any, Bools]:
-    """A column as int64 or float64 (or ranks of its values), booleans as they are, and where it is valid."""
+    """Return a column as int64, float64, booleans or ranks of its values, and a mask of the valid rows."""
     valid = np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False), np.bool_)
     if pa.types.is_boolean(column.type):
         return np.asarray(pc.fill_null(column, False).to_numpy(zero_copy_only=False), np.bool_), valid
@@ -142,7 +142,7 @@ def numeric(column: pa.Array) -> tuple[Any, Bools]:
 
 
 def ranks(column: pa.Array) -> Ints:
-    """For each value its place among the distinct values in order; 0 for NULL."""
+    """Return for each value its rank among the sorted distinct values; 0 for NULL."""
     if pa.types.is_null(column.type):
         return np.zeros(len(column), np.int64)
     if pa.types.is_nested(column.type):
@@ -158,7 +158,7 @@ def ranks(column: pa.Array) -> Ints:
 
 
 def _order_key(value: Any) -> tuple[Any, ...]:
-    """A key in the order of the values of one type: NULL first, NaN last and equal to itself, arrays and objects member by member."""
+    """Return a sort key for values of one type: NULL first, NaN last; arrays and objects compare member by member."""
     if value is None:
         return (0,)
     if isinstance(value, list | dict):
@@ -167,7 +167,7 @@ def _order_key(value: Any) -> tuple[Any, ...]:
 
 
 def ordered_codes(values: Any) -> Ints:
-    """Numbers as int64 in the same order: doubles by their bits, -0.0 as 0.0, NaN as one greatest value."""
+    """Return numbers as int64 codes in the same order: -0.0 equals 0.0, and NaN is one greatest value."""
     if values.dtype != np.float64:
         return np.asarray(values, np.int64)
     bits = np.where(np.isnan(values), np.nan, values + 0.0).view(np.int64)
@@ -176,7 +176,7 @@ def ordered_codes(values: Any) -> Ints:
 
 
 def joint_codes(left: pa.Array, right: pa.Array) -> tuple[tuple[Ints, Bools], tuple[Ints, Bools]]:
-    """Two columns of one type as codes in one order, and where they are valid."""
+    """Return two columns of one type as codes in one order, with masks of the valid rows."""
     both = pa.concat_arrays([left, right])
     codes, valid = ranks(both), np.asarray(pc.is_valid(both).to_numpy(zero_copy_only=False), np.bool_)
     cut = len(left)

@@ -1,9 +1,10 @@
-"""The windows of sorted partitions, Arrow in, Arrow out.
+"""The windows of sorted partitions. Input and output are Arrow tables.
 
-In: a table whose rows lie partition by partition, each in ORDER BY's order, and a `KernelSpec`: which columns hold the
-atoms of the boundaries, and what to give per window. Out: a table with one row per window, in the order of the windows.
-`window_tables` is pure: the same rows give the same windows, so a changed partition can be recomputed alone. The windows' rows are
-copied only where the query asks for arrays.
+In: a table with rows grouped by partition, each in ORDER BY's order, and a `KernelSpec`: the columns that hold the
+atoms of the boundaries, and the output per window. Out: a table with one row per window, in the order of the windows.
+
+`window_tables` is pure: the same rows give the same windows, so a changed partition can be recomputed alone. The
+windows' rows are copied only if the query asks for arrays.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from belvedere.plan.operators.window_specs import (
     OperationTerm,
 )
 
-ARRAY_CHUNK = 2_000_000  # members of arrays that one batch of the output holds at most
+ARRAY_CHUNK = 2_000_000  # maximum number of array members in one batch of the output
 
 
 class Finder:
-    """Finds the windows of `rows` by a spec."""
+    """Finds the windows of `rows` according to a spec."""
 
     def __init__(self, rows: SortedRows, spec: KernelSpec, skipped: int = 0):
-        """No window starts in the first `skipped` rows: they are there as neighbours."""
+        """Prepare the search. The first `skipped` rows are neighbors only; no window starts in them."""
         self.rows, self.spec, self.skipped = rows, spec, skipped
 
     def windows(self) -> Windows:
-        """Rules 4 to 7 and 10."""
+        """Find the windows (rules 4 to 7 and 10)."""
         found = self.labelled() if self.spec.label is not None else self.unlabelled()
         return found.take(found.closed) if self.spec.only else found
 
@@ -91,7 +92,7 @@ class Finder:
         return np.where(closed, ends, last), closed
 
     def found(self, boundary: BoundarySpec, side: str, windows: Windows, begin: Ints) -> Ints:
-        """The first row of each window from `begin` on that satisfies the boundary; -1 for none."""
+        """Return the first row of each window from `begin` on that satisfies the boundary; -1 for none."""
         if boundary.scan is not None:
             return first_pair(self.rows, boundary.scan, windows.tuples, side, begin)
 
@@ -107,7 +108,7 @@ class Finder:
         return np.where(result == search.GREATEST, search.NONE, result)
 
     def conjunction(self, spec: ConjunctionSpec, at: Places, begin: Ints) -> Ints:
-        """The first row at or after `begin` that satisfies all of a conjunction; -1 for none."""
+        """Return the first row at or after `begin` that satisfies a whole conjunction; -1 for none."""
         alive = np.ones(len(begin), np.bool_)
         for condition in spec.known:
             alive &= Evaluation(self.rows, condition).truth(at)
@@ -128,13 +129,13 @@ class Finder:
         return np.where(alive, search.first_in(mask, np.minimum(low, self.rows.count), high), search.NONE)
 
     def compared(self, compare: CompareSpec, at: Places) -> tuple[Ints, Bools, Ints, Bools]:
-        """The searched values of all rows and the wanted value of each window, as codes in one order.
+        """Return the searched values of all rows and the requested value of each window, as codes in one order.
 
-        Raises OverflowError where a searched value does not fit 64 bits.
+        Raises OverflowError if a searched value exceeds 64 bits.
         """
         term = OperationTerm(compare.operator, (compare.searched, compare.known))
         (values, valid), (requested, known) = Evaluation(self.rows, term).sides(term, at)
-        if not np.ndim(values):  # a value that no row has, such as a field of a number
+        if not np.ndim(values):  # a value without rows, such as a field of a number
             values, valid = np.full(self.rows.count, values), np.broadcast_to(valid, self.rows.count)
         if values.dtype == object and not all(-(1 << 63) <= x < 1 << 63 for x in values[valid]):
             raise OverflowError("a sum of whole numbers has more than 64 bits")
@@ -144,7 +145,7 @@ class Finder:
     def narrowed(
         self, compare: CompareSpec, codes: Ints, valid: Bools, requested: Ints, low: Ints, high: Ints
     ) -> tuple[Ints, Ints]:
-        """The range of rows by a value that rises or falls with them."""
+        """Narrow the ranges of rows by a value that increases or decreases with the rows."""
         (part,) = leaves(compare.searched)
         operator = compare.operator
         if compare.direction < 0:
@@ -159,7 +160,7 @@ class Finder:
 
 
 def first_among(mask: Bools, operator: str, codes: Ints, requested: Ints, low: Ints, high: Ints) -> Ints:
-    """The first row of the mask in [low, high] whose code compares with the wanted one; -1 for none."""
+    """Return the first row of the mask in [low, high] whose code satisfies the comparison; -1 for none."""
     kept = np.flatnonzero(mask).astype(np.int64)
     if not len(kept):
         return np.full(len(low), search.NONE, np.int64)
@@ -170,7 +171,10 @@ def first_among(mask: Bools, operator: str, codes: Ints, requested: Ints, low: I
 
 
 def without_overlap(found: Windows) -> Windows:
-    """TUMBLING with LABEL (decision 19): by (start, label), those that start after the end of the one kept before."""
+    """Return the windows of TUMBLING with LABEL (decision 19).
+
+    In order of (start, label), a window is kept if it starts after the end of the window kept before.
+    """
     order = np.lexsort((found.label, found.start))
     kept, last = [], -1
     for place, start, end in zip(order.tolist(), found.start[order].tolist(), found.end[order].tolist(), strict=True):
@@ -183,23 +187,23 @@ def without_overlap(found: Windows) -> Windows:
 def block_windows(
     table: pa.Table, spec: KernelSpec, own: tuple[int, int], before: int, last: bool, skipped: int
 ) -> pa.Table:
-    """The windows that start, or have their labels, in rows [own[0], own[1]) of a piece of one sorted partition.
+    """Return the windows that start, or have their labels, in rows [own[0], own[1]) of a chunk of one sorted partition.
 
-    `before` rows of the partition lie before the piece, and none after it if `last`. The first `skipped` rows are there as neighbours:
-    the search begins behind them. Raises `ValueError` where a window may end behind the piece.
+    `before` rows of the partition precede the chunk, and none follow it if `last`. The first `skipped` rows are
+    neighbors only; the search begins after them. Raises `ValueError` if a window may end after the chunk.
     """
     rows = SortedRows(table, (), before)
     found = Finder(rows, replace(spec, only=False), skipped).windows()
     found = found.take((found.label >= own[0]) & (found.label < own[1]))
     if spec.label is not None and spec.only:
-        found = found.take(found.closed)  # what ends a window is at a known distance: it is not there
+        found = found.take(found.closed)  # END is at a known distance, so an open window has none
     if not last and not (found.closed & (found.end < rows.count - 1)).all():
         raise ValueError("a window ends after the last row of its block")
     return written(rows, found.take(found.closed) if spec.only else found, spec)
 
 
 def window_tables(table: pa.Table, spec: KernelSpec) -> Iterator[pa.Table]:
-    """The results of the windows of all partitions of a sorted table, in pieces where the windows hold arrays."""
+    """Return the windows of all partitions of a sorted table, in several tables if the windows hold arrays."""
     rows = SortedRows(table, spec.keys)
     found = Finder(rows, spec).windows()
     if not any(isinstance(o, Members) for o in spec.outputs) or not len(found):
@@ -213,7 +217,7 @@ def window_tables(table: pa.Table, spec: KernelSpec) -> Iterator[pa.Table]:
 
 
 def written(rows: SortedRows, found: Windows, spec: KernelSpec) -> pa.Table:
-    """The output table of some windows."""
+    """Return the output table of some windows."""
     writer = WindowWriter(rows, found)
     columns: dict[str, Any] = {}
     for output in spec.outputs:

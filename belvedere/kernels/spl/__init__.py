@@ -1,1 +1,1 @@
-"""SPL windows in numpy: which rows a window holds at each of its firings."""
+"""SPL windows in numpy: the rows that a window holds at each of its firings."""

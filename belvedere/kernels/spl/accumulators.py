@@ -1,4 +1,4 @@
-"""Accumulators: summaries of consecutive rows, from which aggregates of them and of more rows follow.
+"""Accumulators: mergeable summaries of consecutive rows, from which aggregates are computed.
 
 In: a column, and ranges of rows. Out: the accumulators of single rows (`of_rows`), of ranges of accumulators (`fold`),
 the aggregate's value (`value`). Nothing is ever subtracted: a range is recombined from its parts, so sums of doubles do
@@ -26,11 +26,11 @@ BIGINT, DOUBLE = pa.int64(), pa.float64()
 
 @dataclass(frozen=True)
 class BlockAggregate(ABC):
-    """An aggregate of `column` (None: of rows) among the rows for which the boolean column `included` is TRUE."""
+    """An aggregate of `column` (None: of rows) over the rows for which the boolean column `included` is TRUE."""
 
     column: str | None
     type: pa.DataType
-    """The column's."""
+    """Type of the column."""
     included: str | None = None
 
     @property
@@ -40,18 +40,18 @@ class BlockAggregate(ABC):
 
     @abstractmethod
     def of_rows(self, rows: pa.Table) -> list[pa.Array]:
-        """The parts of each row."""
+        """Return the parts of each row."""
 
     @abstractmethod
     def fold(self, parts: Parts, first: Ints, last: Ints) -> list[pa.Array]:
-        """The parts of each range. Raises OverflowError where they have no room."""
+        """Return the parts of each range. Raises OverflowError if a part exceeds its type."""
 
     @abstractmethod
     def value(self, parts: Parts) -> pa.Array:
-        """The aggregate. Raises OverflowError."""
+        """Return the aggregate. Raises OverflowError."""
 
     def given(self, rows: pa.Table) -> pa.Array:
-        """The values that count; NULL for the others."""
+        """Return the values to aggregate; NULL for excluded rows."""
         assert self.column is not None
         values = whole(rows[self.column])
         if self.included is None:
@@ -82,7 +82,7 @@ class Counted(BlockAggregate):
 
 @dataclass(frozen=True)
 class Whole(BlockAggregate):
-    """SUM or AVG of whole numbers: what the sum holds of 2^32, the rest, and how many numbers."""
+    """SUM or AVG of whole numbers. Parts: quotient of the sum by 2^32, remainder, and count."""
 
     is_average: bool = False
     types = (BIGINT, BIGINT, BIGINT)
@@ -108,7 +108,7 @@ class Whole(BlockAggregate):
 
 @dataclass(frozen=True)
 class Exact(BlockAggregate):
-    """SUM of decimals, and how many they are."""
+    """SUM of decimals, and their count."""
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
@@ -131,7 +131,7 @@ class Exact(BlockAggregate):
 
 @dataclass(frozen=True)
 class Real(BlockAggregate):
-    """SUM or AVG of doubles: the sum, what rounding left over, and how many numbers."""
+    """SUM or AVG of doubles. Parts: sum, rounding error, and count."""
 
     is_average: bool = False
     types = (DOUBLE, DOUBLE, BIGINT)
@@ -152,7 +152,7 @@ class Real(BlockAggregate):
 
 @dataclass(frozen=True)
 class OneValue(BlockAggregate):
-    """An aggregate that is one of the values."""
+    """An aggregate that returns one of the values."""
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
@@ -177,7 +177,7 @@ class Extreme(OneValue):
 
 @dataclass(frozen=True)
 class End(OneValue):
-    """FIRST or LAST, NULLs too."""
+    """FIRST or LAST; the value may be NULL."""
 
     is_last: bool = False
 
@@ -187,7 +187,7 @@ class End(OneValue):
 
 @dataclass(frozen=True)
 class Deviation(BlockAggregate):
-    """A variance or standard deviation: how many numbers, their mean, the sum of the squares of their distances from it."""
+    """A variance or standard deviation. Parts: count, mean, and sum of squared distances from the mean."""
 
     function: str = "STDDEV_SAMP"
     types = (DOUBLE, DOUBLE, DOUBLE)
@@ -209,7 +209,7 @@ class Deviation(BlockAggregate):
 
 
 def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
+    """Return a column as one array."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 

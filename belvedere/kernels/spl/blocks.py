@@ -1,7 +1,8 @@
-"""Blocks: many rows that a window holds, side by side, as one row of `WindowRows`.
+"""Blocks: each represents many consecutive rows of a window as one row of `WindowRows`.
 
-In: blocks and rows as arrays, the new rows, the clock. Out: which blocks a call may cut, so that their rows are needed; rows and the other
-blocks together, of which `firings` then gives the same firings as of all rows. A window begins before or behind such a block, never within.
+In: blocks and rows as arrays, the new rows, the clock. Out: the blocks that a call may divide, so their rows are
+needed; rows and the other blocks together. For these `firings` returns the same firings as for all rows. A window
+begins before or after such a block, never inside it.
 """
 
 from __future__ import annotations
@@ -29,17 +30,20 @@ from belvedere.plan.operators.spl_windows import (
 
 @dataclass
 class Blocks:
-    """Blocks of the same number of rows. `rows` says of each block the partition, the number of its first row, and the clock at its last
-    one; of `delta` the codes of the last row and the limits of the first."""
+    """Blocks of the same number of rows.
+
+    `rows` has for each block the partition, the number of its first row, and the clock at its last row. For `delta` it
+    has the codes of the last row and the limits of the first.
+    """
 
     rows: WindowRows
     since: Ints
-    """The clock at the first row."""
+    """Clock at the first row of each block."""
     place: Ints
-    """How many rows the partition had before the block."""
+    """Number of rows in the partition before each block."""
 
     def take(self, chosen: Any) -> Blocks:
-        """Some of them."""
+        """Return the chosen blocks."""
         return Blocks(taken(self.rows, chosen), self.since[chosen], self.place[chosen])
 
     def __len__(self) -> int:
@@ -47,7 +51,7 @@ class Blocks:
 
 
 def can_hold_blocks(window: SplWindow) -> bool:
-    """Whether blocks may stand for what windows of a clause hold: rows leave in the order in which they came, or together."""
+    """Return whether blocks may represent rows of a window: its rows leave together or in their order of arrival."""
     if window.evicted or isinstance(window.forgetting, PartitionCount | TupleCount):
         return False
     return isinstance(window.kind, Sliding) or (
@@ -56,9 +60,9 @@ def can_hold_blocks(window: SplWindow) -> bool:
 
 
 def cut(window: SplWindow, blocks: Blocks, ends: Ints, new: WindowRows, now: int) -> Bools:
-    """The blocks of which rows may leave before others do; `ends` says how many rows each partition had before the new ones.
+    """Return the blocks that a call may evict in part. `ends` has the row count of each partition before the new rows.
 
-    All rows of a tumbling window leave at once, and of blocks in which values fall none is made (`closed`).
+    All rows of a tumbling window leave at once. No block contains decreasing values (`closed`).
     """
     if not isinstance(window.kind, Sliding):
         return np.zeros(len(blocks), np.bool_)
@@ -78,7 +82,7 @@ def cut(window: SplWindow, blocks: Blocks, ends: Ints, new: WindowRows, now: int
 
 
 def in_one_order(rows: WindowRows, blocks: Blocks, size: int) -> tuple[WindowRows, Ints]:
-    """Rows and blocks (of `size` rows each) in one order, and which they are: the places of rows, behind them those of blocks."""
+    """Merge rows and blocks (of `size` rows each) in one order. Also return their indexes: rows first, then blocks."""
     both = WindowRows(
         np.concatenate([rows.partition, blocks.rows.partition]),
         np.concatenate([rows.number, blocks.rows.number]),
@@ -94,7 +98,8 @@ def in_one_order(rows: WindowRows, blocks: Blocks, size: int) -> tuple[WindowRow
 
 
 def closed(rows: WindowRows, block: Ints, size: int) -> Ints:
-    """The first places of blocks that rows make: `size` rows side by side with one number of a block, in which no value falls."""
+    """Return the first rows of new blocks: `size` consecutive rows with one block number and values that do not
+    decrease."""
     if not len(rows):
         return block
     begins = np.ones(len(rows), np.bool_)
@@ -108,7 +113,7 @@ def closed(rows: WindowRows, block: Ints, size: int) -> Ints:
 
 
 def taken(rows: WindowRows, chosen: Any) -> WindowRows:
-    """Some rows, in an order."""
+    """Return chosen rows, in the given order."""
     plain = (rows.partition[chosen], rows.number[chosen], rows.at[chosen], rows.is_new[chosen])
     marks, counts = (None if values is None else values[chosen] for values in (rows.marks, rows.counts))
     evicting, triggering = (

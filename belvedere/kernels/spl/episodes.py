@@ -1,7 +1,7 @@
-"""Episodes: a partition between two times at which it is forgotten for its age; each is a window of its own.
+"""Episodes: the life of a partition until it is forgotten for its age. Each episode is a window of its own.
 
-In: `WindowRows`, what is known of the partitions, the age. Out: `Episodes`: where each begins and ends, what it begins with, how long
-it lives.
+In: `WindowRows`, the state of the partitions, the age. Out: `Episodes` with the bounds, initial state and last time of
+each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from belvedere.kernels.spl.window_rows import NEVER, Partitions, WindowRows
 
 @dataclass
 class Episodes:
-    """For each episode its rows [begin, end), the first new one, its partition; `known` is its initial state."""
+    """Rows [begin, end), first new row and partition of each episode; `known` is its initial state."""
 
     begin: Ints
     end: Ints
@@ -24,17 +24,17 @@ class Episodes:
     partition: Ints
     known: Partitions
     dies: Ints
-    """The last time at which it is there."""
+    """Last time at which the episode exists."""
     is_last: Bools
     """Whether it is the last of its partition."""
     of_row: Ints
-    """The episode of each row."""
+    """Episode of each row."""
     next_at: Ints
-    """For each row the time of the next row of its partition; GREATEST where there is none."""
+    """Time of the next row in the partition of each row; GREATEST if there is none."""
 
 
 def episodes(rows: WindowRows, known: Partitions, age: int | None) -> Episodes:
-    """The episodes of all partitions that have rows."""
+    """Return the episodes of all partitions that have rows."""
     size = len(rows)
     starts = np.ones(size, np.bool_)
     starts[1:] = rows.partition[1:] != rows.partition[:-1]

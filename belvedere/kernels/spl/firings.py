@@ -1,7 +1,8 @@
-"""Find what SPL windows hold at each firing.
+"""Compute the contents of SPL windows at each firing.
 
-In: a window clause, rows by partition and arrival (`WindowRows`), what is known of the partitions, the clock. Out: `Found`. Cutting the
-rows into several calls changes nothing, as long as each begins with what the one before kept.
+In: a window clause, rows by partition and arrival (`WindowRows`), the state of the partitions, the clock. Out: `Found`.
+The rows may be split into several calls without effect, if each call starts with the rows and state that the one before
+returned.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from belvedere.plan.operators.spl_windows import (
 
 
 def find(window: SplWindow, rows: WindowRows, known: Partitions, ticked: int, now: int) -> Found:
-    """The firings of tumbling and sliding windows up to the time `now`; timers up to `ticked` have run before.
+    """Return the firings of tumbling and sliding windows up to the time `now`; timers up to `ticked` have run already.
 
-    `known` has an entry for each partition code. Timers that are due at `now` run: no later row arrives before it.
+    `known` has an entry for each partition code. Timers that are due at `now` run, because no later row arrives before
+    it.
     """
     if rows.ranks is not None:
         assert isinstance(window.kind, Sliding)
@@ -61,7 +63,7 @@ def find(window: SplWindow, rows: WindowRows, known: Partitions, ticked: int, no
 
 
 def _note_insertions(after: Partitions, rows: WindowRows) -> None:
-    """The last row of each partition that is new."""
+    """Record the last new row of each partition."""
     new = np.flatnonzero(rows.is_new)
     after.last[rows.partition[new]] = rows.at[new]
     after.touched[rows.partition[new]] = rows.number[new]

@@ -1,8 +1,8 @@
-"""Joins of sliding windows in numpy: how long each row can be found, and in which order results come.
+"""Joins of sliding windows in numpy: how long each row can be matched, and the order of results.
 
-In: the rows of one side, those that its window holds and those that are new, with the place at which each arrived among the new rows of
-both sides. Out: how long they stay, so that pairs are rows of which one arrives while the other is there; and the order of pairs and of
-rows that leave without a match.
+In: the held and the new rows of one side, with the position of each among the new rows of both sides. Out: how long
+they stay: a pair matches if one row arrives while the other is held. Also the order of pairs and of rows that leave
+without a match.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class SideRows:
 
     partition: Ints
     number: Ints
-    """The arrival number within the side."""
+    """Arrival number within the side."""
     at: Ints
-    """The clock at the arrival, in microseconds."""
+    """Clock at the arrival, in microseconds."""
     place: Ints
-    """The place among the new rows of both sides, from 1; 0 for rows that the window holds."""
+    """Position among the new rows of both sides, from 1; 0 for rows that the window already holds."""
     evicting: Steps | None = None
-    """The column of a `delta` that evicts."""
+    """Column of a `delta` that evicts."""
 
     def __len__(self) -> int:
         return len(self.partition)
@@ -36,13 +36,13 @@ class SideRows:
 
 @dataclass(frozen=True)
 class Lives:
-    """How long each row stays: the last place at which a row of the other side finds it, and when and by which row it left."""
+    """How long each row stays: the last position at which the other side can match it, and when and why it left."""
 
     last: Ints
     left: Ints
-    """The clock as it left; GREATEST for a row that is still there."""
+    """Clock at which the row left; GREATEST for a row that is still held."""
     by: Ints
-    """The place of the row that took its place; 0 where it left for its age."""
+    """Position of the row that replaced it; 0 if it left because of its age."""
 
     @property
     def gone(self) -> Bools:
@@ -69,7 +69,7 @@ def places(
 
 
 def lives(eviction: Policy, rows: SideRows, clocks: Ints, now: int) -> Lives:
-    """How long rows stay until `now`; `clocks` are those of the places."""
+    """Return how long rows stay until `now`; `clocks` has the clock of each position."""
     if isinstance(eviction, Time):
         limit = rows.at + eviction.micros
         left = np.where(limit < now, limit + 1, GREATEST)
@@ -84,7 +84,7 @@ def lives(eviction: Policy, rows: SideRows, clocks: Ints, now: int) -> Lives:
 
 
 def _evictors(eviction: Policy, rows: SideRows) -> Ints:
-    """For each row the one of its partition whose arrival takes it out; the number of rows for none."""
+    """Return for each row the row of its partition whose arrival evicts it; the number of rows for none."""
     size = len(rows)
     place = np.arange(size, dtype=np.int64)
     ends = np.append(np.flatnonzero(np.diff(rows.partition)) + 1, size) if size else place
@@ -100,7 +100,8 @@ def _evictors(eviction: Policy, rows: SideRows) -> Ints:
 
 @dataclass(frozen=True)
 class JoinResults:
-    """Results in their order: the row of each side (-1 for none), the clock, and the number of what made them, from 0."""
+    """Results in order: the row of each side (-1 for none), the clock, and the number (from 0) of the event that
+    produced it."""
 
     rows: tuple[Ints, Ints]
     at: Ints
@@ -117,7 +118,7 @@ def results(
     alone: tuple[Ints, Ints],
     clocks: Ints,
 ) -> JoinResults:
-    """Pairs of rows and rows that left `alone`, in the order in which they come out."""
+    """Return pairs of rows, and rows that left without a match (`alone`), in output order."""
     found = [side.place[rows] for side, rows in zip(sides, pairs, strict=True)]
     place = np.maximum(*found)
     other = np.where(found[0] > found[1], sides[1].number[pairs[1]], sides[0].number[pairs[0]])
@@ -131,7 +132,7 @@ def results(
     number = np.concatenate([other, *(s.number[a] for s, a in zip(sides, alone, strict=True))])
     order = np.lexsort(
         (number, side, leaves, by, at)
-    )  # what leaves for its age comes before the rows of the same time: `by` is 0
+    )  # rows that leave for their age (`by` is 0) precede rows of the same time
     rows = [
         np.concatenate([p, *(a if n == m else np.full(len(a), -1) for m, a in enumerate(alone))])
         for n, p in enumerate(pairs)

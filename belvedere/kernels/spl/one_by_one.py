@@ -1,6 +1,8 @@
-"""Windows row by row: where partitions are forgotten for their number or rows, fire as they leave, or rows leave in another order.
+"""Windows evaluated row by row, for clauses that the faster kernels do not support.
 
-In: `WindowRows`, what is known of the partitions. Out: the same as the other kernels give. A step for each row: only what they cannot do.
+These clauses forget partitions by their number or rows, fire on eviction, or evict in another order than arrival.
+
+In: `WindowRows`, the state of the partitions. Out: the same as the other kernels return.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from belvedere.plan.operators.spl_windows import (
 
 @dataclass
 class PartitionWindow:
-    """One partition."""
+    """The state of one partition."""
 
     rows: list[int] = field(default_factory=list)
     since: int = 0
@@ -39,7 +41,7 @@ class PartitionWindow:
 
 
 class Simulation:
-    """One call: rows of all partitions in the order in which they arrived."""
+    """One call: the rows of all partitions in order of arrival."""
 
     def __init__(self, window: SplWindow, rows: WindowRows, ticked: int, now: int):
         assert isinstance(window.kind, Tumbling | Sliding)
@@ -54,13 +56,13 @@ class Simulation:
         self.partition = rows.partition.tolist()
         self.number = rows.number.tolist()
         self.parts: OrderedDict[int, PartitionWindow] = OrderedDict()
-        """By the last insertion."""
+        """Partitions in order of their last insertion."""
         self.held = 0
         self.mark: int | None = None
         self.fired: list[tuple[int, int, bool, int, list[int]]] = []
 
     def load(self, known: Partitions) -> None:
-        """Begin with what is known."""
+        """Load the initial state."""
         order = np.lexsort((known.touched,))
         for part in order.tolist():
             if known.last[part] != NEVER:
@@ -77,7 +79,7 @@ class Simulation:
             self.held += 1
 
     def run(self) -> None:
-        """All new rows, and all timers up to now."""
+        """Process all new rows, and all timers up to now."""
         new = np.flatnonzero(self.rows.is_new)
         for row in new[np.argsort(self.rows.number[new])].tolist():
             self._tick(self.at[row])
@@ -91,7 +93,7 @@ class Simulation:
     # --- events
 
     def _tick(self, until: int) -> None:
-        """Timers up to a time."""
+        """Run the timers up to a time."""
         if not isinstance(self.trigger, Time):
             return
         period = self.trigger.micros
@@ -107,7 +109,7 @@ class Simulation:
                 return
 
     def _mark(self, row: int | None) -> None:
-        """A punctuation before a row, or at the end."""
+        """Process a punctuation before a row, or at the end."""
         if self.rows.marks is None:
             return
         mark = None if row is None else int(self.rows.marks[row])
@@ -119,7 +121,7 @@ class Simulation:
         self.mark = mark
 
     def _by_oldest(self) -> list[int]:
-        """The partitions that hold rows, by the oldest of these."""
+        """Return the partitions that hold rows, ordered by their oldest row."""
         return [p for _, p in sorted((self.number[h.rows[0]], p) for p, h in self.parts.items() if h.rows)]
 
     def _insert(self, row: int) -> None:
@@ -152,7 +154,7 @@ class Simulation:
                 held.since = 0
 
     def _evict(self, held: PartitionWindow, row: int) -> None:
-        """Rows that leave a sliding window before a row comes in."""
+        """Evict rows of a sliding window before a row is inserted."""
         if not self.slides:
             return
         if isinstance(self.eviction, Count):
@@ -193,14 +195,14 @@ class Simulation:
     # --- partitions
 
     def _age(self, at: int, row: int | None) -> None:
-        """Before an event, partitions leave that got no row for too long."""
+        """Before an event, forget partitions that received no row for too long."""
         if not isinstance(self.window.forgetting, PartitionAge):
             return
         while self.parts and next(iter(self.parts.values())).last + self.window.forgetting.micros < at:
             self._leave(at, row)
 
     def _forget(self, row: int) -> None:
-        """After a row, partitions leave while there is too much of them."""
+        """After a row, forget partitions while their number or rows exceed the limit."""
         match self.window.forgetting:
             case PartitionCount(partitions=most):
                 while len(self.parts) > most:
@@ -245,7 +247,7 @@ class Simulation:
 
 
 def one_by_one(window: SplWindow, rows: WindowRows, known: Partitions, ticked: int, now: int) -> Found:
-    """Row by row: firings come in the order in which they happen."""
+    """Evaluate windows row by row. Firings are in order of time."""
     simulation = Simulation(window, rows, ticked, now)
     simulation.load(known)
     simulation.run()

@@ -1,7 +1,8 @@
 """Panes of `timeInterval` windows.
 
-In: rows by partition and arrival with their event times and the watermark that they came under, and the watermarks that follow. Out: the
-firings of panes: complete at the first watermark that reaches the end, again at the next one after late rows.
+In: rows by partition and arrival with their event times and the watermark at their arrival, and the watermarks after
+them. Out: the firings of panes. A pane fires at the first watermark that reaches its end, and again at the next
+watermark after late rows.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ class PanesFound:
 
 
 def find_panes(kind: Interval, rows: PaneRows, before: int, watermarks: Ints) -> PanesFound:
-    """The firings at each of the `watermarks`, which grow and lie above the one `before`.
+    """Return the firings at each of the increasing `watermarks`, which are greater than `before`.
 
-    Rows that are older than `discard` below the watermark at their arrival are in no pane.
+    A row that is more than `discard` below the watermark at its arrival belongs to no pane.
     """
     row, pane = _members(kind, rows)
     start = pane * kind.period + kind.offset
@@ -74,7 +75,7 @@ def find_panes(kind: Interval, rows: PaneRows, before: int, watermarks: Ints) ->
 
 
 def _members(kind: Interval, rows: PaneRows) -> tuple[Ints, Ints]:
-    """Each row beside the number of each pane that it is in."""
+    """Return pairs of row and pane number for each pane that contains the row."""
     high = (rows.time - kind.offset) // kind.period
     low = (rows.time - kind.offset - kind.duration) // kind.period + 1
     times = np.where(in_time(kind, rows.time, rows.under), np.maximum(high - low + 1, 0), 0)
@@ -84,12 +85,12 @@ def _members(kind: Interval, rows: PaneRows) -> tuple[Ints, Ints]:
 
 
 def in_time(kind: Interval, time: Ints, under: Ints) -> Bools:
-    """Whether rows are in time for any pane, by the watermark at their arrival."""
+    """Return whether rows are in time for any pane, by the watermark at their arrival."""
     return time >= np.where(under < np.iinfo(np.int64).min + kind.discard, np.iinfo(np.int64).min, under - kind.discard)
 
 
 def _needed(kind: Interval, rows: PaneRows, now: int) -> Bools:
-    """The rows whose last pane is not closed at a watermark."""
+    """Return the rows whose last pane is not yet closed at a watermark."""
     high = (rows.time - kind.offset) // kind.period
     start = high * kind.period + kind.offset
     inside = rows.time < start + kind.duration

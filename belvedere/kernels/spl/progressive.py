@@ -15,7 +15,7 @@ from belvedere.kernels.spl.window_rows import Firings, Found, Partitions, Window
 
 
 def progressive(size: int, rows: WindowRows, after: Partitions) -> Found:
-    """The rows that leave, as new ones come; `after` is what is known of the partitions afterwards."""
+    """Return the rows that are evicted as new ones arrive; `after` receives the new state of the partitions."""
     assert rows.ranks is not None
     ranks, is_new = rows.ranks.tolist(), rows.is_new.tolist()
     kept = np.zeros(len(rows), np.bool_)

@@ -1,7 +1,7 @@
-"""Sliding windows by every eviction and trigger, where rows leave in the order in which they came.
+"""Sliding windows with any eviction and trigger policy, if rows leave in their order of arrival.
 
-In: `WindowRows` and their `Episodes`. Out: the firings, the rows that stay, what is known of each episode afterwards. The work does not
-follow the size of the windows: contents are rows side by side, found by search.
+In: `WindowRows` and their `Episodes`. Out: the firings, the retained rows, and the state of each episode afterwards.
+The cost does not depend on the size of the windows: contents are consecutive rows, found by search.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from belvedere.plan.operators.spl_windows import Count, Delta, Sliding, Time
 
 
 def falls(codes: Ints, of_row: Ints) -> Bools:
-    """Where a value is below the one before it in the same partition."""
+    """Return a mask of the values below the previous value of the same partition."""
     found = np.zeros(len(codes), np.bool_)
     found[1:] = (codes[1:] < codes[:-1]) & (of_row[1:] == of_row[:-1])
     return found
 
 
 class Slide:
-    """One call for all episodes."""
+    """The sliding windows of all episodes in one call."""
 
     def __init__(self, kind: Sliding, rows: WindowRows, parts: Episodes, ticked: int, now: int):
-        """`ticked`: timers up to this time have run."""
+        """Prepare one call. Timers up to `ticked` have run already."""
         self.eviction, self.trigger = kind.eviction, kind.trigger
         self.rows, self.parts, self.ticked, self.now = rows, parts, ticked, now
         self.place = np.arange(len(rows), dtype=np.int64)
@@ -35,11 +35,11 @@ class Slide:
 
     @property
     def in_order(self) -> bool:
-        """Whether rows leave in the order in which they came: for `delta` the values must not fall."""
+        """Return whether rows leave in their order of arrival. For `delta` the values must not decrease."""
         return self.rows.evicting is None or not falls(self.rows.evicting.codes, self.parts.of_row).any()
 
     def _starts(self) -> Ints:
-        """The first row in the contents just after each row (by time: not yet known)."""
+        """Return the first row in the contents just after each row, without eviction by time."""
         match self.eviction:
             case Count(rows=size):
                 return np.maximum(self.begin, self.rows.first_after(self.rows.through - size))
@@ -50,13 +50,13 @@ class Slide:
                 return self.begin
 
     def _first_at(self, place: Ints, at: Ints) -> Ints:
-        """The first row in the contents [..., place] at a time."""
+        """Return the first row of the contents that end at `place`, at a time."""
         if not isinstance(self.eviction, Time):
             return self.start[place]
         return lower_bound(self.rows.at, self.begin[place], place, at - self.eviction.micros, False)
 
     def _full(self) -> Bools:
-        """Whether the window was full once just after each row."""
+        """Return whether the window has been full at some time up to just after each row."""
         known = self.parts.known.full[self.parts.of_row]
         match self.eviction:
             case Count(rows=size):
@@ -67,7 +67,7 @@ class Slide:
                 return np.ones(len(self.rows), np.bool_)
 
     def firings(self, incomplete: bool) -> Firings:
-        """All firings; those of windows that were never full only if `incomplete`."""
+        """Return all firings; those of windows that were never full only if `incomplete`."""
         match self.trigger:
             case Count(rows=every):
                 found, after = self._by_count(every)
@@ -88,7 +88,7 @@ class Slide:
         return by_rows(self.rows, trigger, self._first_at(trigger, self.rows.at[trigger]), trigger), trigger
 
     def _triggers(self) -> tuple[Ints, Ints]:
-        """For trigger `delta`: the rows that trigger, and the last reference of each episode (NEVER: as it was)."""
+        """For trigger `delta`, return the triggering rows and the last reference of each episode (NEVER: same)."""
         assert self.rows.triggering is not None
         parts, values = self.parts, self.rows.triggering
         known = parts.known.limit != NEVER
@@ -101,14 +101,14 @@ class Slide:
         return chosen[~starts | known[parts.of_row[chosen]]], last
 
     def _by_delta(self) -> tuple[Firings, Ints]:
-        """As a row is far enough above the reference: before that row comes in."""
+        """Return the firings before each row that is more than the step above the reference, without that row."""
         trigger, self.references = self._triggers()
         before = np.maximum(trigger - 1, self.begin[trigger])
         first = np.where(trigger > before, self._first_at(before, self.rows.at[trigger]), trigger)
         return by_rows(self.rows, trigger, first, trigger - 1), before
 
     def _by_timer(self, period: int) -> tuple[Firings, Ints]:
-        """At each time of the grid, with the rows that are there."""
+        """Return the firings at each multiple of the period, with the rows held at that time."""
         parts = self.parts
         since = np.maximum(self.rows.at, self.ticked)
         until = np.minimum(np.minimum(parts.next_at, self.now), parts.dies[parts.of_row])
@@ -124,7 +124,7 @@ class Slide:
         return by_time(self.rows, at[some], first[some], row[some]), row[some]
 
     def retained(self) -> Bools:
-        """The rows that windows hold at the end."""
+        """Return the rows that windows hold at the end."""
         last = self.parts.is_last & (self.parts.dies >= self.now)
         if isinstance(self.eviction, Time):
             return last[self.parts.of_row] & (self.rows.at >= self.now - self.eviction.micros)

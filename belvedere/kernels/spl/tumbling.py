@@ -1,6 +1,6 @@
 """Tumbling windows by `count`, `time`, `delta` and `punct()`.
 
-In: `WindowRows` and their `Episodes`. Out: the firings and the rows that stay. A partition's contents are rows side by side.
+In: `WindowRows` and their `Episodes`. Out: the firings and the retained rows. A window's contents are consecutive rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from belvedere.plan.operators.spl_windows import Count, Delta, Policy, Punctuati
 
 
 def tumble(eviction: Policy | Punctuation, rows: WindowRows, parts: Episodes, now: int) -> tuple[Firings, Bools]:
-    """The firings up to the time `now`, and which rows are left for later ones."""
+    """Return the firings up to the time `now`, and the rows that remain for later ones."""
     match eviction:
         case Count(rows=size):
             return _by_count(size, rows, parts)
@@ -28,7 +28,7 @@ def tumble(eviction: Policy | Punctuation, rows: WindowRows, parts: Episodes, no
 
 
 def _by_count(size: int, rows: WindowRows, parts: Episodes) -> tuple[Firings, Bools]:
-    """The row that makes the window full is in it."""
+    """Tumble by count. The row that fills the window belongs to it."""
     if size == 0:
         return by_rows(rows, *(np.zeros(0, np.int64),) * 3), np.zeros(len(rows), np.bool_)
     number = rows.through - rows.before(parts.begin)[parts.of_row]
@@ -40,7 +40,8 @@ def _by_count(size: int, rows: WindowRows, parts: Episodes) -> tuple[Firings, Bo
 
 
 def _by_time(period: int, rows: WindowRows, parts: Episodes, now: int) -> tuple[Firings, Bools]:
-    """A timer on a grid from 1970 ends all windows; a row that comes with it is in the next one."""
+    """Tumble by time. A timer at multiples of the period since 1970 ends all windows; a row at that time is in the next
+    one."""
     due = (rows.at // period + 1) * period
     first = np.ones(len(rows), np.bool_)
     first[1:] = (due[1:] != due[:-1]) | (parts.of_row[1:] != parts.of_row[:-1])
@@ -53,7 +54,7 @@ def _by_time(period: int, rows: WindowRows, parts: Episodes, now: int) -> tuple[
 
 
 def _by_delta(values: Steps, rows: WindowRows, parts: Episodes) -> tuple[Firings, Bools]:
-    """The row that is more than the step above the oldest one begins the next window."""
+    """Tumble by delta. A row that is more than the step above the oldest one begins the next window."""
     jumps = following(values, parts)
     chosen, begun = chains(jumps, parts.begin, parts.end)
     kept = np.arange(len(rows)) >= _last_begun(chosen, parts)[parts.of_row]
@@ -63,14 +64,14 @@ def _by_delta(values: Steps, rows: WindowRows, parts: Episodes) -> tuple[Firings
 
 
 def _last_begun(chosen: Ints, parts: Episodes) -> Ints:
-    """Where the last window of each episode begins."""
+    """Return the first row of the last window of each episode."""
     last = parts.begin.copy()
     np.maximum.at(last, parts.of_row[chosen], chosen)
     return last
 
 
 def _by_mark(rows: WindowRows, parts: Episodes) -> tuple[Firings, Bools]:
-    """All rows of one firing below are a window: it fires as they have come."""
+    """Tumble by punctuation. All rows of one firing of the input view form a window, which fires on their arrival."""
     assert rows.marks is not None
     first = np.ones(len(rows), np.bool_)
     first[1:] = (rows.marks[1:] != rows.marks[:-1]) | (parts.of_row[1:] != parts.of_row[:-1])
@@ -80,14 +81,16 @@ def _by_mark(rows: WindowRows, parts: Episodes) -> tuple[Firings, Bools]:
 
 
 def following(values: Steps, parts: Episodes) -> Ints:
-    """For each row the first row behind it, in its episode, that is more than the step above it; the end of the episode for none."""
+    """Return for each row the next row of its episode that is more than the step above it; the end of the episode for
+    none."""
     size = len(values.codes)
     end = parts.end[parts.of_row]
     return np.minimum(first_above(values.codes, np.arange(1, size + 1), values.limits), end) if size else end
 
 
 def chains(jumps: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """The rows that follow one another from the first row of each episode on, each with the one before (itself for the first)."""
+    """Follow the jumps from the first row of each episode. Return the rows, each with the one before (itself for the
+    first)."""
     chosen, before = [], []
     for low, high in zip(begin.tolist(), end.tolist(), strict=True):
         if low >= high:
@@ -100,12 +103,12 @@ def chains(jumps: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 def by_rows(rows: WindowRows, trigger: Ints, first: Ints, last: Ints) -> Firings:
-    """Firings that rows trigger."""
+    """Return firings that rows trigger."""
     return Firings(
         rows.partition[trigger], rows.at[trigger], first, last, np.ones(len(trigger), np.bool_), rows.number[trigger]
     )
 
 
 def by_time(rows: WindowRows, at: Ints, first: Ints, last: Ints) -> Firings:
-    """Firings by a timer: their contents are not empty."""
+    """Return firings that a timer triggers; their contents are not empty."""
     return Firings(rows.partition[last], at, first, last, np.zeros(len(at), np.bool_), rows.number[first])

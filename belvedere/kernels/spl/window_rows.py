@@ -1,6 +1,6 @@
 """Input and output of the kernels of SPL windows.
 
-In: nothing. Out: rows as arrays, partition by partition, the state of each partition between two calls, and firings as
+In: nothing. Out: rows as arrays, grouped by partition, the state of each partition between two calls, and firings as
 ranges of rows.
 """
 
@@ -16,12 +16,12 @@ from belvedere.kernels.search import GREATEST, LEAST, Bools, Ints
 from belvedere.kernels.sorted_rows import ordered_codes
 
 NEVER = LEAST
-"""The time of what has not happened."""
+"""Time of an event that has not happened."""
 
 
 @dataclass(frozen=True)
 class Steps:
-    """A column of `delta` as whole numbers in its order: row b is more than the step above row a where `codes[b] > limits[a]`."""
+    """A column of `delta` as ordered codes: row b is more than the step above row a if `codes[b] > limits[a]`."""
 
     codes: Ints
     limits: Ints
@@ -29,32 +29,33 @@ class Steps:
 
 @dataclass
 class WindowRows:
-    """Rows by partition (codes from 0 on), in each by arrival: first those that its window holds, then those that are new."""
+    """Rows by partition (codes from 0 on), in each by arrival: first those that its window holds, then new ones."""
 
     partition: Ints
     number: Ints
-    """The arrival number, over all partitions."""
+    """Arrival number, over all partitions."""
     at: Ints
-    """The clock at the arrival, in microseconds; it never falls."""
+    """Clock at the arrival, in microseconds; it never decreases."""
     is_new: Bools
     evicting: Steps | None = None
-    """The column of a `delta` that evicts."""
+    """Column of a `delta` that evicts."""
     triggering: Steps | None = None
-    """The column of a `delta` that triggers."""
+    """Column of a `delta` that triggers."""
     marks: Ints | None = None
-    """For `punct()`: which firing of the view below the row came with."""
+    """For `punct()`: number of the input view's firing that brought the row."""
     counts: Ints | None = None
-    """How many rows each stands for, where some are blocks (`belvedere.kernels.spl.blocks`); None for rows alone."""
+    """Number of rows that each entry represents, if some are blocks (`belvedere.kernels.spl.blocks`); None without
+    blocks."""
     ranks: Ints | None = None
-    """For a progressive sort the place of each row in the order."""
+    """For a progressive sort: rank of each row in the order."""
 
     @cached_property
     def through(self) -> Ints:
-        """How many rows there are up to and with each, over all partitions."""
+        """Number of rows up to and including each entry, over all partitions."""
         return np.arange(1, len(self) + 1) if self.counts is None else np.cumsum(self.counts)
 
     def before(self, places: Ints) -> Ints:
-        """How many rows there are before each of these places."""
+        """Return the number of rows before each of these positions."""
         return places if self.counts is None else self.through[places] - self.counts[places]
 
     def first_after(self, rows: Ints) -> Ints:
@@ -72,24 +73,24 @@ class Partitions:
     since: Ints
     """Rows since the last trigger by count."""
     limit: Ints
-    """Limit of a delta trigger's reference, above which a row triggers; NEVER without a reference."""
+    """Value above which a row triggers by delta (reference plus step); NEVER without a reference."""
     full: Bools
-    """Whether the window has been full once."""
+    """Whether the window has been full at some time."""
     last: Ints
-    """The time of the last insertion; NEVER without one."""
+    """Time of the last insertion; NEVER without one."""
     touched: Ints
-    """The arrival number of the last insertion."""
+    """Arrival number of the last insertion."""
 
     @classmethod
     def fresh(cls, count: int) -> Partitions:
-        """Partitions that nothing is known of."""
+        """Return the initial state of new partitions."""
         never = np.full((2, count), NEVER, np.int64)
         return cls(
             np.zeros(count, np.int64), never[0], np.zeros(count, np.bool_), never[1], np.full(count, -1, np.int64)
         )
 
     def take(self, chosen: Any) -> Partitions:
-        """The same of some partitions, in an order."""
+        """Return the chosen partitions, in the given order."""
         return Partitions(**{name: values[chosen].copy() for name, values in vars(self).items()})
 
     def __len__(self) -> int:
@@ -98,35 +99,35 @@ class Partitions:
 
 @dataclass
 class Firings:
-    """Firings in their order: of which partition, when, and the first and last place of the contents in `members`."""
+    """Firings in order: their partition, time, and the first and last index of the contents in `members`."""
 
     partition: Ints
     at: Ints
     first: Ints
     last: Ints
     by_row: Bools
-    """Whether a row triggered it; timers that are due at the same time run before."""
+    """Whether a row triggered it. Timers that are due at the same time run before rows."""
     tie: Ints
-    """Order of firings at one time: the number of the row that triggered, else of the oldest row in the contents."""
+    """Order of firings at one time: the number of the triggering row, or of the oldest row in the contents."""
     pane: Ints | None = None
-    """For `timeInterval` the start of the pane."""
+    """For `timeInterval`: start of the pane."""
     index: Ints | None = None
-    """For `timeInterval` which firing of its pane, from 0."""
+    """For `timeInterval`: number of the firing within its pane, from 0."""
 
     @classmethod
     def none(cls) -> Firings:
-        """No firing."""
+        """Return an empty set of firings."""
         nothing = np.zeros(0, np.int64)
         return cls(nothing, nothing, nothing, nothing, np.zeros(0, np.bool_), nothing)
 
     def take(self, chosen: Any) -> Firings:
-        """Some of them, in an order."""
+        """Return the chosen firings, in the given order."""
         panes = [None if values is None else values[chosen] for values in (self.pane, self.index)]
         timed = (self.partition[chosen], self.at[chosen], self.first[chosen], self.last[chosen])
         return Firings(*timed, self.by_row[chosen], self.tie[chosen], *panes)
 
     def in_order(self) -> Firings:
-        """In the order in which they happen."""
+        """Return the firings in order of time."""
         panes = (self.pane,) if self.pane is not None else ()
         return self.take(np.lexsort((self.tie, *panes, self.by_row, self.at)))
 
@@ -136,24 +137,24 @@ class Firings:
 
 @dataclass(frozen=True)
 class Found:
-    """All that a call finds; `members` are the rows in the order that firings refer to, None for the rows as they are."""
+    """The result of a call. `members` are the rows in the order that firings refer to; None means the input order."""
 
     firings: Firings
     kept: Bools
-    """The rows that windows hold afterwards."""
+    """Rows that windows hold after the call."""
     partitions: Partitions
     forgotten: Bools
-    """The partitions of which nothing is known any more."""
+    """Partitions whose state is forgotten."""
     members: Ints | None = None
 
     def rows_of(self, firing: int) -> Ints:
-        """The rows in the contents of one firing, by arrival."""
+        """Return the rows in the contents of one firing, in order of arrival."""
         places = np.arange(self.firings.first[firing], self.firings.last[firing] + 1)
         return places if self.members is None else self.members[places]
 
 
 def steps(values: Any, step: float) -> Steps:
-    """A column of whole numbers (int64) or doubles for `delta` by `step`; none of them is missing."""
+    """Return the codes and limits of a `delta` column (int64 or double) for `step`. No value may be missing."""
     if values.dtype == np.int64:
         return Steps(values, _whole_limits(values, step))
     return Steps(ordered_codes(values), _real_limits(values, step))
@@ -169,7 +170,7 @@ def _of_codes(codes: Ints) -> Any:
 
 
 def _real_limits(values: Any, step: float) -> Ints:
-    """The greatest double whose difference from each value is not above the step, as its code: what subtraction says, to the last digit."""
+    """Return as a code the greatest double that is at most `step` above each value, exactly as subtraction rounds."""
     low, high = ordered_codes(values), np.full(len(values), ordered_codes(np.array([np.inf]))[0])
     with np.errstate(invalid="ignore", over="ignore"):
         while len(low) and bool((low < high).any()):
