@@ -1,1 +1,2 @@
-"""How views are maintained: one file is one rule. Their order of choice is `RULES` (`belvedere.pipeline.choose`)."""
+"""Rules that maintain views, one file per rule. `RULES` (`belvedere.pipeline.choose`) is the order in which they are
+tried."""

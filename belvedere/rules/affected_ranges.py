@@ -1,8 +1,8 @@
-"""Shared parts of the rules that compute less than all rows of a key: window functions by their frames, WINDOW BY by
-its windows.
+"""Shared parts of the rules that recompute only some rows of a key: window functions by their frames, WINDOW BY by its
+windows.
 
-In: the changed input rows of a stage. Out: the change of its output. If too many rows around the changes are needed, or
-the stage needs all rows, it recomputes key by key.
+In: the changed input rows of a stage. Out: the change of its output. If a change needs too many rows around it, or the
+stage needs all rows, the stage recomputes whole keys.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from belvedere.schema import KEY
 
 @dataclass(frozen=True)
 class AffectedRangeStage(KeyedStage):
-    """Computes again what the changes reach."""
+    """Base of stages that recompute only the results that a change can reach."""
 
     kind: ClassVar[str] = ROWS
-    """The view that takes the rows around the changes, and the text that reads it."""
+    """Name of the view with the rows around the changes, and of the text that reads it."""
 
     def neighbourhood(self, work: Work, delta: pa.Table) -> tuple[pa.Table, list[pa.Array]] | None:
-        """Rows that are enough to compute the results that may have changed, and the keys of these; None where not all of that is known.
+        """Return the rows from which changed results can be computed, and the keys of these results.
 
-        Raises TooMuch where they are more than the driver should hold.
+        Return None if the stage needs all rows of the keys. Raise TooMuch if the driver has no room for the rows.
         """
         raise NotImplementedError
 

@@ -1,7 +1,7 @@
-"""Bounds on what an operator reads, as bounds on columns of the stored relation below it.
+"""Translate bounds on an operator's input into bounds on columns of the stored relation below it.
 
-In: a stage's operator and bounds. Out: columns and bounds below which no row is looked up again. What an operator asks for, its rule
-says; here is what rules have in common.
+In: a stage's operator and its bounds. Out: columns with the bound below which the stage looks up no row again. Each
+rule defines which bounds its operator needs; this module holds the shared part.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from belvedere.plan.plan_properties import is_linear
 
 
 def operator_of(plan: Node) -> Node:
-    """The first operator below the linear ones."""
+    """Return the first operator below the linear ones."""
     while is_linear(plan) and len(plan.inputs) == 1:
         plan = plan.inputs[0]
     return plan
 
 
 def side_of(operator: Node, scan: str) -> int | None:
-    """Which input of an operator a scan is in."""
+    """Return the number of the operator's input that contains a scan."""
     scanned = (any(isinstance(n, Scan) and n.relation == scan for n in i.walk()) for i in operator.inputs)
     return next((n for n, found in enumerate(scanned) if found), None)
 
 
 def by_key(operator: Node, partition: Partition, side: int, known: Known) -> Bounds:
-    """Bounds below which no row of an operator's key comes again."""
+    """Return the bounds below which no row of an operator's key arrives any more."""
     sides = [bounds_of(i, known) for i in operator.inputs]
     keys = []
     for n, expr in enumerate(partition.inputs[side]):
@@ -47,15 +47,16 @@ def by_key(operator: Node, partition: Partition, side: int, known: Known) -> Bou
 
 
 def of_keys(own: Bounds, output: Relation, path: str) -> dict[str, int]:
-    """Return the bounds of an output's columns that are keys of an access path: the rows of a complete key are not
-    written again.
+    """Return the bounds of those output columns that are keys of an access path.
+
+    The rows of a complete key are not written again.
     """
     keys = {e.name for e in output.path(path).exprs if isinstance(e, exp.Column)}
     return {n: b for n, b in own.items() if n in keys}
 
 
 def through(fragment: Node, requested: Iterator[tuple[Expr, int]]) -> dict[str, int]:
-    """Bounds on expressions over a fragment's rows as bounds on columns of the relation below it."""
+    """Convert bounds on expressions over a fragment's rows to bounds on columns of the relation below the fragment."""
     found: dict[str, int] = {}
     for expr, bound in requested:
         below = _below(fragment, expr)
@@ -67,7 +68,10 @@ def through(fragment: Node, requested: Iterator[tuple[Expr, int]]) -> dict[str, 
 
 
 def _below(node: Node, expr: Expr) -> tuple[str, int] | None:
-    """A column of the scan below a linear chain and how far above it the expression can be, in every row that is made of it."""
+    """Return the scan column behind an expression and the maximum by which the expression exceeds it.
+
+    The node is a linear chain over the scan. Return None if there is no such column.
+    """
     found = reach(expr)
     if found is None:
         return None

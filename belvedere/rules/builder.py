@@ -1,6 +1,7 @@
-"""The relations and stages of a pipeline while it is being made: what every rule's choice shares.
+"""Builder of a pipeline: creates relations and stages. The choice of every rule uses it.
 
-In: ids and plan nodes. Out: the relation behind each, made on first use, with the access paths that its readers ask for.
+In: ids and plan nodes. Out: the relation behind each, created on first use, with the access paths that its readers
+need.
 """
 
 from __future__ import annotations
@@ -33,13 +34,14 @@ from belvedere.time.event_time import Clocks, bounds_by_input
 
 @dataclass
 class Draft:
-    """A relation while consumers still add access paths to it."""
+    """A relation to which consumers can still add access paths."""
 
     relation: Relation
     paths: list[Path] = field(default_factory=list)
 
     def path(self, exprs: tuple[Expr, ...], types: tuple[pa.DataType, ...], stored: bool = True) -> str:
-        """The name of the access path by these expressions, made on first use; once stored, it stays stored."""
+        """Return the name of the access path by these expressions, and create it on first use. A path stays stored once
+        a caller asked for it to be stored."""
         for n, known in enumerate(self.paths):
             if known.exprs == exprs and known.types == types:
                 self.paths[n] = replace(known, stored=known.stored or stored)
@@ -50,7 +52,8 @@ class Draft:
 
 @dataclass(frozen=True)
 class StageOwner:
-    """The owner of a stage: the relation it produces, the view it belongs to, and its id if it is a view itself."""
+    """The owner of a stage: the relation that it produces, the view to which it belongs, and its id if it is itself a
+    view."""
 
     name: str
     owner: str
@@ -61,13 +64,13 @@ KeyExpressions = tuple[tuple[Expr, ...], tuple[pa.DataType, ...]]
 """Key of an access path: expressions over the relation's columns, and their types."""
 
 Choose = Callable[["Builder", Node, StageOwner], Relation]
-"""The choice of a rule for the operator on top of a plan."""
+"""Function that chooses a rule for the top operator of a plan and returns the relation."""
 Make = Callable[["Builder", str], None]
-"""Makes the stages behind an id of the catalog."""
+"""Function that creates the stages behind an id of the catalog."""
 
 
 class Builder:
-    """Makes relations and stages on demand, in the order in which an epoch runs them."""
+    """Creates relations and stages on demand, in the order in which an epoch runs them."""
 
     def __init__(self, catalog: Catalog, options: Options, stored: tuple[str, ...], choose: Choose, make: Make):
         self.catalog = catalog
@@ -98,14 +101,14 @@ class Builder:
         return made
 
     def relation_of(self, id_: str) -> str:
-        """The maintained relation of an input or view; makes its stages on the first call."""
+        """Return the maintained relation of an input or view. Create its stages on the first call."""
         if id_ not in self.names:
             self.make(self, id_)
             self.names[id_] = id_
         return self.names[id_]
 
     def definition(self, id_: str) -> Node | None:
-        """The plan of a view that is worth inlining: private, and linear down to other relations."""
+        """Return the plan of a view that can be inlined: the view is private and linear down to other relations."""
         view = self.catalog.views.get(id_)
         if view is None or id_ in self.stored_ids or id_ in self.names:
             return None
@@ -115,18 +118,18 @@ class Builder:
         return inline(view.plan, self.definition) if isinstance(node, Scan) else None
 
     def maintain(self, plan: Node, part: StageOwner) -> Relation:
-        """Make the stages that maintain `plan` as the relation of `part`."""
+        """Create the stages that maintain `plan` as the relation of `part`."""
         return self.choose(self, inline(plan, self.definition), part)
 
     def shared(self, plan: Node, owner: str) -> Relation:
-        """The relation of an operator's own state; operators of several views that need the same share it."""
+        """Return the relation of an operator's own state. Views that need the same operator share it."""
         plan = inline(plan, self.definition)
         if plan not in self.own:
             self.own[plan] = self.maintain(plan, StageOwner(self.fresh(owner), owner, None))
         return self.own[plan]
 
     def with_relations(self, plan: Node, owner: str) -> Node:
-        """A linear tree in which nonlinear parts (below a union) have become relations of their own."""
+        """Return a linear tree in which nonlinear parts (below a union) are replaced by relations of their own."""
         if isinstance(plan, Scan):
             return plan
         if is_linear(plan):
@@ -135,7 +138,7 @@ class Builder:
         return Scan(part.name, part.schema)
 
     def relation_of_scan(self, scan: Scan) -> str:
-        """The relation behind a scan of a catalog id or of an operator's own state."""
+        """Return the relation behind a scan of a catalog id or of an operator's own state."""
         return scan.relation if scan.relation in self.drafts else self.relation_of(scan.relation)
 
     def fresh(self, owner: str) -> str:
@@ -146,18 +149,18 @@ class Builder:
         return f"{owner}${n}"
 
     def path_of(self, part: StageOwner, exprs: tuple[Expr, ...], types: tuple[pa.DataType, ...]) -> str:
-        """The access path of a relation that is about to be made."""
+        """Return the name of an access path of a relation that is not created yet."""
         draft = self.drafts.setdefault(part.name, Draft(Relation(part.name, Schema(()), stored=True)))
         return draft.path(exprs, types)
 
     def state_of(self, part: StageOwner, suffix: str, schema: Schema, ranges: tuple[str, ...] = ()) -> Draft:
-        """A relation of a stage's own beside its output."""
+        """Create a relation for the state of a stage, in addition to its output."""
         draft = Draft(Relation(part.name + suffix, schema, stored=True, ranges=ranges))
         self.drafts[part.name + suffix] = draft
         return draft
 
     def emit(self, stage: Stage, part: StageOwner, schema: Schema | None = None, **facts: Any) -> Relation:
-        """Add a stage; its output has the plan's schema (or `schema`), and these `facts` as a `Relation`."""
+        """Add a stage. Its output has the plan's schema (or `schema`), and these `facts` as a `Relation`."""
         schema = schema or stage.plan.schema
         if schema.key is None:
             raise AssertionError(f"relation {stage.output} has no key")
@@ -168,11 +171,11 @@ class Builder:
         return relation
 
     def only_grow(self, slots: tuple[Slot, ...]) -> bool:
-        """Whether the relations of these slots only ever gain rows."""
+        """Return whether the relations of these slots are append-only."""
         return all(self.drafts[s.relation].relation.append_only for s in slots)
 
     def delta_slots(self, plan: Node) -> tuple[Node, tuple[Slot, ...]]:
-        """A linear tree over slots that are fed by changes alone."""
+        """Return a linear tree over slots that read only changes."""
         slots: list[Slot] = []
 
         def to_slot(scan: Scan) -> Scan:
@@ -182,7 +185,7 @@ class Builder:
         return replace_scans(plan, to_slot), tuple(slots)
 
     def slot(self, number: int, fragment: Node, keys: KeyExpressions | None, owner: str) -> tuple[Slot, Node]:
-        """The slot for one input of an operator, and the fragment to render in its place."""
+        """Return the slot for one input of an operator, and the fragment to render in its place."""
         fragment = self._of_shared(fragment, owner)
         base = base_scan(fragment)
         if base is not None:
@@ -194,15 +197,16 @@ class Builder:
                     path = draft.path(push_down(fragment, keys[0]), keys[1])
                 slot = Slot(f"s{number}", relation, path)
                 return slot, replace_scans(fragment, lambda s: Scan(slot.name, s.relation_schema))
-        # what DISTINCT and set operations read has no key of its own: as state its rows need one
+        # the input of DISTINCT and set operations has no key: its rows need one when they are stored
         state = self.shared(carry_keys(fragment), owner)
         path = None if keys is None else self.drafts[state.name].path(*keys)
         slot = Slot(f"s{number}", state.name, path)
         return slot, keep_columns(Scan(slot.name, state.schema), fragment.schema.names)
 
     def _of_shared(self, fragment: Node, owner: str) -> Node:
-        """Return a plan that only renames an operator's columns as a read of the operator's own relation, which other
-        plans may share.
+        """Rewrite a plan that only renames an operator's columns as a read of the operator's own relation.
+
+        Other plans can share this relation.
         """
         below = fragment
         while isinstance(below, Project) and _renames(below):
@@ -222,13 +226,13 @@ class Builder:
         return tuple(slots), top.with_inputs(tuple(inputs))
 
     def span(self, relation: str, path: str | None, by: str) -> None:
-        """Rows of a key of this access path are looked up in part, in the order of a column."""
+        """Record that this access path is used to look up part of a key's rows, in the order of a column."""
         draft = self.drafts[relation]
         assert path is not None
         draft.relation = replace(draft.relation, spans=tuple(dict.fromkeys((*draft.relation.spans, (path, by)))))
 
     def grows(self, node: Node) -> bool:
-        """Whether a relation only ever gains rows."""
+        """Return whether a relation is append-only."""
         if isinstance(node, Scan):
             return self.drafts[self.relation_of_scan(node)].relation.append_only
         if is_linear(node) or (isinstance(node, Join) and node.kind is JoinKind.INNER and not needs_clock(node)):
@@ -236,17 +240,17 @@ class Builder:
         return isinstance(node, Values)
 
     def bounds_of(self, operator: Node, slots: tuple[Slot, ...]) -> Bounds:
-        """The columns of an operator over slots that can come to have a bound; none has come yet."""
+        """Return the columns of an operator over slots that can have a bound; no bound has a value yet."""
         return bounds_of(operator, slots_known(slots, self.bounds()))
 
     def bounds(self) -> Mapping[str, Bounds]:
-        """The same of every relation made so far."""
+        """Return, for every relation created so far, the columns that can have a bound."""
         inputs = final_inputs(self.never_final, bounds_by_input(self.catalog, Clocks()).__getitem__)
         self._bounds = relation_bounds(tuple(self.stages[len(self._bounds) :]), inputs, self._bounds)
         return self._bounds
 
     def final_source(self, node: Node, time: str) -> Node | None:
-        """A plan down to the catalog's inputs; None where no bound of its column `time` says that rows will never change."""
+        """Return a plan down to the catalog's inputs, or None if no bound on its column `time` makes its rows final."""
         views = self.catalog.views
         source = inline(node, lambda i: views[i].plan if i in views else None)
         if {n.relation for n in source.walk() if isinstance(n, Scan)} & self.never_final:
@@ -255,7 +259,8 @@ class Builder:
         return source if time in event_time_columns(source, known) else None
 
     def hash_changes(self, source: Node, slots: tuple[Slot, ...], partition: Partition) -> tuple[Slot, ...]:
-        """Let the changes of a relation that only grows carry the hash of the group: it saves the query that finds the groups."""
+        """Add the hash of the group to the changes of an append-only relation. This saves the query that finds the
+        groups."""
         base = base_scan(source)
         if base is None or len(slots) != 1 or not self.drafts[slots[0].relation].relation.append_only:
             return slots
@@ -267,7 +272,8 @@ class Builder:
 def _with_internal(
     relations: Mapping[str, Relation], stages: list[Stage], served: frozenset[str]
 ) -> Iterator[tuple[str, Relation]]:
-    """Operators' own relations with the columns that no reader of theirs reads: these alone make no change."""
+    """Mark the columns of operators' own relations that no reader reads. A change of these columns alone is not a
+    change."""
     readers: dict[str, list[frozenset[str] | None]] = {}
     for stage in stages:
         for slot in stage.slots:
@@ -283,13 +289,13 @@ def _with_internal(
 
 
 def _renames(project: Project) -> bool:
-    """Whether it shows every column of its input as it is, under whatever names."""
+    """Return whether a projection shows every column of its input unchanged, possibly renamed."""
     plain = plain_columns(project)
     return len(plain) == len(project.items) and set(plain.values()) == set(project.input.schema.names)
 
 
 def _passing(pipeline: Pipeline) -> Iterator[str]:
-    """Yield the relations whose changes one stage reads and whose rows no stage reads: they need not be stored."""
+    """Yield the relations of which one stage reads the changes and no stage reads the rows. They need not be stored."""
     for stage in pipeline.stages:
         name, relation = stage.output, pipeline.relations[stage.output]
         readers = [(s, slot) for s in pipeline.stages for slot in s.slots if slot.relation == name]
@@ -301,14 +307,15 @@ def _passing(pipeline: Pipeline) -> Iterator[str]:
 
 
 def _unread(pipeline: Pipeline) -> Iterator[str]:
-    """Yield operators' own relations whose changes are known without their rows, if no stage looks them up or reads the
-    key of a change.
+    """Yield the operators' own relations that need not be stored.
+
+    Their changes are known without their rows, and no stage looks rows up or reads the key of a change.
     """
     for stage in pipeline.stages:
         name, relation = stage.output, pipeline.relations[stage.output]
         readers = [(s, slot) for s in pipeline.stages for slot in s.slots if slot.relation == name]
         if relation.view is not None or pipeline.is_served(name) or not readers or not relation.schema.key:
-            continue  # without a key: one group over nothing is a row from the start
+            continue  # without a key: a group over no rows has a row from the start
         if any(s.reads_keys or reads_rows(s, slot, pipeline.relations) for s, slot in readers):
             continue
         if not stage.defers and stage.retracts(pipeline.relations):
@@ -316,6 +323,6 @@ def _unread(pipeline: Pipeline) -> Iterator[str]:
 
 
 def never_final_inputs(catalog: Catalog, expire: bool) -> frozenset[str]:
-    """The inputs whose bounds make nothing final; all of them where nothing shall be dropped."""
+    """Return the inputs whose bounds make no row final: all inputs if `expire` is false."""
     tables = catalog.inputs.values()
     return frozenset(t.id for t in tables if not expire or not t.append_only or t.late is LatePolicy.KEEP)

@@ -1,8 +1,8 @@
-"""Clock: filters on now(): rows enter and leave as time passes.
+"""Clock: filters on now(), whose rows enter and leave as time passes.
 
-Every row has two indexed columns, its time to enter and its time to leave. An epoch handles the times between the last clock and its own.
-Rows whose time to enter has not come are in a relation of their own. A condition that cannot be solved for `now()` (a month interval, OR,
-functions of the clock) is not split: other rules maintain it.
+Every row has two indexed columns: its time to enter and its time to leave. An epoch handles the times between the
+previous epoch's clock and its own. Rows that have not entered yet are in a separate relation. Conditions that cannot be
+solved for `now()` (a month interval, OR, functions of the clock) are not split; other rules maintain them.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ LEAVE = "_leave"
 FIXED_UNITS = {"MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK"}
 FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}
 WAITING = "$waiting"
-"""Suffix of the relation with the rows whose time has not come."""
+"""Suffix of the relation with the rows that have not entered yet."""
 
 
 @dataclass(frozen=True)
 class ClockStage(Stage):
-    """`plan` gives rows their times; `waiting` is the relation of those that have yet to enter."""
+    """Stage of a filter on now(). `plan` gives rows their times; `waiting` is the relation of rows that have not
+    entered yet."""
 
     waiting: str | None
 
@@ -59,7 +60,8 @@ class ClockStage(Stage):
         return {"changes": texts.changes(self.plan)}
 
     def run(self, work: Work) -> Rows | None:
-        """Let rows in and out: changes of the input, rows whose time has come, rows whose time is over."""
+        """Return the change of an epoch: changed input rows, rows whose time to enter has come, and rows whose time to
+        leave has come."""
         schema, now = delta_schema(work.output), microseconds(work.clock)
         changed = Rows(schema.append(WEIGHT_FIELD).empty_table())
         if work.put_deltas():
@@ -79,14 +81,15 @@ class ClockStage(Stage):
         return work.replace(KEY, keys, pa.RecordBatchReader.from_batches(schema, batches))
 
     def due(self, clock: int, least: Callable[[str, str], int | None]) -> int:
-        """When the next row enters or leaves."""
+        """Return the next time at which a row enters or leaves."""
         times = [] if self.waiting is None else [least(self.waiting, ENTER)]
         if LEAVE in self.plan.schema.names:
             times.append(least(self.output, LEAVE))
         return min((t for t in times if t is not None), default=FOREVER)
 
     def _due(self, waiting: str, work: Work, changed: Rows, now: int) -> Rows:
-        """Rows that waited and whose time has come; those of changed keys are replaced first, and later ones wait from now on."""
+        """Return the waiting rows whose time to enter has come. Replace the waiting rows of changed keys first, and
+        store those that enter later."""
 
         def waits(batch: pa.RecordBatch) -> pa.Array:
             later = pc.and_(coming(batch), pc.greater(batch.column(ENTER), now))
@@ -113,13 +116,13 @@ class ClockStage(Stage):
 
 
 def _is_in(batch: pa.RecordBatch, now: int) -> pa.Array:
-    """Which rows have entered and not left."""
+    """Return a mask of the rows that have entered and not left."""
     lasts = _lasts(batch, now)
     return pc.and_(pc.less_equal(batch.column(ENTER), now), lasts) if ENTER in batch.schema.names else lasts
 
 
 def _lasts(batch: pa.RecordBatch, now: int) -> pa.Array:
-    """Rows whose time to leave has not come."""
+    """Return a mask of the rows whose time to leave has not come."""
     if LEAVE not in batch.schema.names:
         return pa.repeat(pa.scalar(True), batch.num_rows)
     return pc.greater(batch.column(LEAVE), now)
@@ -127,7 +130,7 @@ def _lasts(batch: pa.RecordBatch, now: int) -> pa.Array:
 
 @dataclass(frozen=True)
 class ClockFilter:
-    """`plain` conjuncts, and the microseconds from which (`enters`) and at which no longer (`leaves`) a row is in."""
+    """A filter on now(): its `plain` conjuncts, and the microseconds at which a row `enters` and `leaves`."""
 
     plain: tuple[Expr, ...]
     enters: tuple[Expr, ...]
@@ -135,7 +138,7 @@ class ClockFilter:
 
 
 def split_clock_filter(condition: Expr) -> ClockFilter | None:
-    """Take a condition apart, or None where some conjunct has no time to enter or leave."""
+    """Split a condition by its conjuncts. Return None if a conjunct has no time to enter or leave."""
     plain: list[Expr] = []
     enters: list[Expr] = []
     leaves: list[Expr] = []
@@ -163,7 +166,7 @@ def _comparisons(condition: Expr) -> tuple[Expr, ...]:
 
 
 def _bound(part: Expr) -> tuple[bool, Expr] | None:
-    """(is it a leaving time, its microseconds) of one comparison."""
+    """Return for one comparison whether it gives the leaving time, and the time in microseconds."""
     if type(part) not in FLIPPED:
         return None
     kind, row, clock = type(part), part.this, part.expression
@@ -176,7 +179,7 @@ def _bound(part: Expr) -> tuple[bool, Expr] | None:
         return None
     micros = exp.Anonymous(this="unix_micros", expressions=[exp.cast(shifted, "timestamp")])
     one = exp.Literal.number(1)
-    # row >= clock: the row is in up to and including the instant itself
+    # row >= clock: the row is valid up to and including the instant itself
     if kind is exp.GTE:
         return True, exp.Add(this=micros, expression=one)
     if kind is exp.GT:
@@ -187,7 +190,7 @@ def _bound(part: Expr) -> tuple[bool, Expr] | None:
 
 
 def _shift(clock: Expr, row: Expr) -> Expr | None:
-    """`row` moved so that it can be compared with the bare clock: now() - i against r is now() against r + i."""
+    """Shift `row` for a comparison with the bare clock: `now() - i` against `r` becomes `now()` against `r + i`."""
     clock = clock.unnest()
     row = row.copy()
     while not isinstance(clock, exp.CurrentTimestamp):
@@ -202,7 +205,7 @@ def _shift(clock: Expr, row: Expr) -> Expr | None:
 
 
 def _is_fixed(interval: Expr) -> bool:
-    """Whether an interval always has the same length."""
+    """Return whether an interval always has the same length."""
     interval = interval.unnest()
     if not isinstance(interval, exp.Interval):
         return False

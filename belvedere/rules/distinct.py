@@ -1,4 +1,4 @@
-"""DISTINCT becomes an aggregate without aggregates: it is maintained by counting rows."""
+"""DISTINCT as an aggregate with keys only, which is maintained by counting rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Distinct counts: `count(DISTINCT x)` counts rows of an aggregate by the group and `x`, so that an epoch reads what it changes of it.
+"""Distinct counts: `count(DISTINCT x)` as a count over an aggregate by the group and `x`, of which an epoch reads only
+the changed rows.
 
-In: an aggregate with such counts, each with or without a FILTER. Out: an equivalent plan of aggregates whose accumulators take rows back.
-Of several columns every row counts once for each, as in Spark's own plan; other aggregates are one beside, joined by the group.
+In: an aggregate with distinct counts, each with or without a FILTER. Out: an equivalent plan of aggregates whose
+accumulators support retraction. For distinct counts of several columns, every row is expanded once per column, as in
+Spark's own plan. The other aggregates form a separate aggregate that is joined by the group.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ def _applies(site: Site) -> Maintain | Refusal | None:
 
 
 def _distinct_count(expr: Expr) -> tuple[str, Expr | None] | None:
-    """The column whose values are counted, and the condition; None for other aggregates."""
+    """Return the column whose values are counted and the condition, or None for other aggregates."""
     call, condition = (expr.this, expr.expression.this) if isinstance(expr, exp.Filter) else (expr, None)
     if not isinstance(call, exp.Count) or not isinstance(call.this, exp.Distinct) or call.expressions:
         return None
@@ -72,7 +74,7 @@ def _without_distinct(node: Aggregate, counts: dict[str, tuple[str, Expr | None]
 def _counted(
     node: Aggregate, keys: tuple[Item, ...], counts: dict[str, tuple[str, Expr | None]], taken: set[str]
 ) -> Aggregate:
-    """The groups with their distinct counts: of the rows of an aggregate by the group and the values."""
+    """Return the groups with their distinct counts, computed over an aggregate by the group and the values."""
     values = tuple(dict.fromkeys(value for value, _ in counts.values()))
     conditions = tuple(dict.fromkeys(condition for _, condition in counts.values() if condition is not None))
     rows, number, tests = node.input, None, {c: c for c in conditions}
@@ -102,7 +104,10 @@ def _counted(
 def _computed(
     rows: Node, keys: tuple[Item, ...], conditions: tuple[Expr, ...], taken: set[str]
 ) -> tuple[Node, tuple[Item, ...], dict[Expr, Expr]]:
-    """The rows with their keys and conditions as columns, which are computed once for each row then; keys and conditions over these."""
+    """Return the rows with their keys and conditions as columns, and the keys and conditions over these columns.
+
+    They are then computed once per row.
+    """
     names = [fresh_name(f"_by_{n}", taken) for n in range(len(keys))]
     tests = {c: fresh_name(f"_is_{n}", taken) for n, c in enumerate(conditions)}
     items = [replace(k, name=own, hidden=True) for k, own in zip(keys, names, strict=True)]
@@ -113,14 +118,15 @@ def _computed(
 
 
 def _flagged(node: Aggregate) -> Node:
-    """Whether there are rows, in place of how many: most rows that come and go change nothing of it."""
+    """Replace the counts of an aggregate by flags that say whether rows exist. Most changes of rows then change no
+    flag."""
     some = (exp.GT(this=column(i.name), expression=exp.Literal.number(0)) for i in node.aggregates)
     flags = [replace(i, expr=test, type=pa.bool_()) for i, test in zip(node.aggregates, some, strict=True)]
     return Project(node, (*(item_of(node.schema[k.name]) for k in node.keys), *flags))
 
 
 def _where(number: Column | None, place: int, value: Expr) -> Expr:
-    """A value in the rows that count for it, else NULL."""
+    """Return an expression for the value in the rows that count for it, and NULL in other rows."""
     if number is None:
         return value
     return exp.Case(

@@ -1,7 +1,7 @@
-"""Events: one for each row of a relation that is new, changed or gone (by its key), for subscriptions and exports.
+"""Events: one for each row of a relation that is new, changed or deleted (by its key), for subscriptions and exports.
 
-An event has its row, `_op`, `_event_time` (the epoch's clock) and an ever-growing `_seq`. Events are rows like any other; nothing here
-talks to a sink.
+An event has its row, `_op`, `_event_time` (the epoch's clock) and an increasing `_seq`. Events are stored as rows of a
+relation; this module accesses no sink.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ TEXT_ROWS = 1_000
 
 @dataclass(frozen=True)
 class EventsStage(Stage):
-    """`on` says which changes of the slot's relation make events; None = all."""
+    """Stage of events. `on` selects the changes of the slot's relation that make events; None = all."""
 
     on: ChangeKind | None = None
     order: tuple[Order, ...] = ()
-    """The order of an epoch's events of one kind; among equal ones, and where changes are many, that of their keys."""
+    """Order of an epoch's events of one kind. Ties, and epochs with many changes, are ordered by key."""
 
     rule = "events"
     is_result = True
@@ -63,7 +63,7 @@ class EventsStage(Stage):
         return {"rows": texts.rows(Scan("s0", texts.output.schema), ROWS)}
 
     def run(self, work: Work) -> Rows | None:
-        """The events of this epoch, appended to the stage's relation in the order of `matching`."""
+        """Return the events of this epoch, appended to the stage's relation in the order of `matching`."""
         (delta,) = work.deltas
         if delta is None:
             return None
@@ -88,7 +88,7 @@ class EventsStage(Stage):
 
 
 def maintain_events(builder: Builder, subscription: Subscription) -> None:
-    """The events of a subscription."""
+    """Maintain the events of a subscription."""
     observed = builder.relation_of(subscription.view)
     reason = f"one event for each row of the observed query that is {SAID[subscription.on]}"
     scan = Scan("s0", builder.drafts[observed].relation.schema)
@@ -98,7 +98,7 @@ def maintain_events(builder: Builder, subscription: Subscription) -> None:
 
 
 def maintain_changes(builder: Builder, id_: str) -> None:
-    """The changes of an exported relation, retained until they are delivered."""
+    """Maintain the changes of an exported relation, which are retained until they are delivered."""
     relation = builder.drafts[builder.relation_of(id_)].relation
     schema = Schema((*(c for c in relation.schema if not c.hidden), *EVENT_COLUMNS), (SEQUENCE,))
     part = StageOwner(id_ + CHANGES, id_, None)
@@ -109,7 +109,7 @@ def maintain_changes(builder: Builder, id_: str) -> None:
 
 
 def _events(rows: pa.Table, old: pa.Table, kind: ChangeKind, work: Work) -> pa.Table:
-    """Rows of one kind as events; `old` are the rows before, side by side, where they changed."""
+    """Return rows of one kind as events. `old` holds the previous version of each changed row, in the same order."""
     size = rows.num_rows
     made = {
         OPERATION: pa.repeat(pa.scalar(kind.value.upper()), size),
@@ -128,19 +128,22 @@ def _events(rows: pa.Table, old: pa.Table, kind: ChangeKind, work: Work) -> pa.T
 def _schema(work: Work) -> pa.Schema:
     """Return the columns of events.
 
-    Rows of a former script may be NULL where those of this one may not: their events are deletes.
+    Rows of an earlier script can be NULL in columns that are not nullable now. Their events are deletes.
     """
     return pa.schema([f.with_nullable(True) for f in work.output.schema.arrow])
 
 
 def next_numbers(work: Work, count: int) -> pa.Array:
-    """The next `count` numbers of the output's rows; its stage's memory is `Numbered`."""
+    """Return the next `count` numbers of the output's rows. The stage's memory is `Numbered`."""
     numbers = work.recall(Numbered).take_numbers(count)
     return pa.array(np.arange(numbers.start, numbers.stop), pa.int64())
 
 
 def matching(delta: pa.Table, on: ChangeKind) -> tuple[pa.Table, pa.Table]:
-    """The rows that make events and (for CHANGE) their old rows side by side: by their keys, those of a changelog by their numbers."""
+    """Return the rows that make events and, for CHANGE, their old rows in the same order.
+
+    Rows are matched by their keys, or by their numbers in a changelog.
+    """
     order = [(n, "ascending") for n in (SEQUENCE, KEY) if n in delta.schema.names]
     new = delta.filter(pc.greater(delta[WEIGHT], 0)).sort_by(order)
     old = delta.filter(pc.less(delta[WEIGHT], 0)).sort_by(order)
@@ -158,13 +161,13 @@ def _shown(rows: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def _old_rows(old: pa.Table, type_: pa.DataType) -> pa.Array:
-    """The old rows as the value of `_old`: a struct of the observed columns, or JSON text."""
+    """Return the old rows as the value of `_old`: a struct of the observed columns, or JSON text."""
     if pa.types.is_struct(type_):
         fields = [combined(old[f.name]).cast(f.type) for f in type_]
         return pa.StructArray.from_arrays(fields, fields=list(type_))
     names = [n for n in old.schema.names if not n.startswith("_")]
     batches = old.select(names).to_batches(
         max_chunksize=TEXT_ROWS
-    )  # rows as Python values take some ten times the memory
+    )  # rows as Python values take about ten times the memory
     texts = [pa.array([json.dumps(row, default=str) for row in _shown(b)], pa.string()) for b in batches]
     return pa.concat_arrays(texts) if texts else pa.array([], pa.string())

@@ -1,7 +1,8 @@
 """GROUPING SETS, ROLLUP and CUBE as plain aggregates, which are maintained group by group.
 
-In: an aggregate with sets. Out: equivalent plans without. Where accumulators serve, every row counts once for each set, so that one
-aggregate holds all of them; else each set is an aggregate of its own over the same input. No set is there twice (the language refuses it).
+In: an aggregate with sets. Out: equivalent plans without sets. If accumulators can be used, every row counts once per
+set and one aggregate holds all sets. Otherwise each set is an aggregate of its own over the same input. The language
+rejects repeated sets.
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ from belvedere.schema import Column
 
 
 def grouping_number(node: Aggregate, names: tuple[str, ...]) -> int:
-    """Spark's `grouping_id()` of a set: a bit for each key, 1 where the key takes no part, the last key's bit the lowest."""
+    """Return Spark's `grouping_id()` of a set: one bit per key, 1 for a key that is not in the set; the last key has
+    the lowest bit."""
     return sum(1 << n for n, key in enumerate(reversed(node.keys)) if key.name not in names)
 
 
 def as_one_aggregate(node: Aggregate) -> Node:
-    """One aggregate by the keys and the set, over rows that are there once for each set with the keys of that set."""
+    """Return one aggregate by the keys and the set, over rows that are repeated for each set with the keys of that
+    set.
+    """
     sets = node.grouping_sets or ()
     taken = set(node.input.schema.names)
     each, number = once_for_each(node.input, [grouping_number(node, s) for s in sets], "_set", taken)
@@ -44,7 +48,7 @@ def as_one_aggregate(node: Aggregate) -> Node:
 
 
 def as_aggregates(node: Aggregate) -> Node:
-    """A union of one aggregate for each set; keys that take no part are NULL."""
+    """Return a union of one aggregate per set. Keys that are not in a set are NULL."""
     branches = []
     for names in node.grouping_sets or ():
         number = _set_item(node, _number(grouping_number(node, names)))
@@ -55,14 +59,14 @@ def as_aggregates(node: Aggregate) -> Node:
 
 
 def once_for_each(rows: Node, numbers: Sequence[int], name: str, taken: set[str]) -> tuple[Node, Column]:
-    """The rows once for each of the numbers, and the hidden column that has the number."""
+    """Return the rows repeated for each of the numbers, and the hidden column with the number."""
     number = Column(fresh_name(name, taken), pa.int64(), nullable=False, hidden=True)
     position = Column(fresh_name("_place", taken), pa.int32(), nullable=False, hidden=True)
     return Unnest(rows, exp.Array(expressions=[_number(n) for n in numbers]), (number,), position), number
 
 
 def in_order_of(node: Aggregate, plain: Node) -> Project:
-    """The columns of an aggregate, from a plan that has them."""
+    """Return the columns of an aggregate in its order, from a plan that has them."""
     return Project(
         plain, tuple(replace(item_of(plain.schema[c.name]), hidden=c.hidden, doc=c.doc) for c in node.schema)
     )
@@ -77,7 +81,7 @@ def _item(c: Column, absent: bool) -> Item:
 
 
 def _where_it_counts(node: Aggregate, key: Item, number: Column) -> Expr:
-    """The key's value in the sets that it takes part in, else NULL."""
+    """Return the key's value in the sets that contain the key, and NULL in other sets."""
     sets = [_number(grouping_number(node, s)) for s in node.grouping_sets or () if key.name in s]
     if not sets:
         return exp.Null()
@@ -90,7 +94,7 @@ def _number(value: int) -> Expr:
 
 
 def fresh_name(name: str, taken: set[str]) -> str:
-    """A name that is not taken; it is then."""
+    """Return a name that is not in `taken`, and add it to `taken`."""
     fresh = unused_name(name, taken)
     taken.add(fresh)
     return fresh

@@ -1,7 +1,8 @@
-"""History: every version of a relation's rows: a row that goes or changes stays, with the epochs between which it held.
+"""History: every version of a relation's rows. A row that is deleted or changed stays, with the epochs in which it was
+valid.
 
-A version that holds has the row's own `_key`; one that is over has its end behind it. Since when the history is complete goes with the
-epoch row: a read of an earlier state is refused.
+A valid version has the `_key` of its row; an ended version has its end appended to the `_key`. The epoch row records
+from when on the history is complete; reads of an earlier state are refused.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ VERSION_COLUMNS = (
 
 @dataclass(frozen=True)
 class HistoryStage(Stage):
-    """`retention`: microseconds for which versions that are over are retained; None = always."""
+    """Stage of a history. `retention`: microseconds for which ended versions are retained; None = always."""
 
     retention: int | None
 
@@ -58,7 +59,7 @@ class HistoryStage(Stage):
         return {}
 
     def run(self, work: Work) -> Rows | None:
-        """End the versions of rows that went, and begin those of rows that came."""
+        """End the versions of deleted rows, and begin versions of new rows."""
         if work.is_fresh:
             memory = work.recall(HistoryMemory)
             memory.began, memory.began_at = work.context.epoch, microseconds(work.clock)
@@ -75,7 +76,7 @@ class HistoryStage(Stage):
 
 
 def maintain_history(builder: Builder, id_: str, retention: int | None) -> None:
-    """All versions of a relation's rows, beside it."""
+    """Maintain all versions of a relation's rows in a relation beside it."""
     relation = builder.drafts[builder.relation_of(id_)].relation
     part = StageOwner(id_ + HISTORY, id_, None)
     schema = Schema((*relation.schema.columns, *VERSION_COLUMNS), (*(relation.schema.key or ()), SINCE_EPOCH))
@@ -85,7 +86,7 @@ def maintain_history(builder: Builder, id_: str, retention: int | None) -> None:
 
 
 def _add_versions(delta: Rows, name: str, work: Work) -> None:
-    """End what went, then begin what came, each piece by piece: a row that changes does both."""
+    """End old versions, then begin new ones, piece by piece. A changed row does both."""
     now = (work.context.epoch, work.clock)
     schema = work.stored_schema(name)
     for batch in delta.batches():
@@ -105,7 +106,7 @@ def _add_versions(delta: Rows, name: str, work: Work) -> None:
 
 
 def _dated(rows: pa.Table, when: tuple[object, object], epoch: str, time: str) -> pa.Table:
-    """The rows with an epoch and its clock in two columns."""
+    """Return the rows with an epoch and its clock in two columns."""
     for column, value, type_ in ((epoch, when[0], pa.int64()), (time, when[1], TIMESTAMP)):
         values = pa.array([value] * rows.num_rows, type_)
         place = rows.schema.get_field_index(column)
@@ -114,7 +115,8 @@ def _dated(rows: pa.Table, when: tuple[object, object], epoch: str, time: str) -
 
 
 def _forget(name: str, retention: int, work: Work) -> None:
-    """Drop versions that are over for long enough; states before the end of the last of them are not known any more."""
+    """Drop versions that ended longer ago than `retention`. States before the end of the last dropped version are no
+    longer known."""
     last = work.clock - timedelta(microseconds=retention)
     old = work.storage.look_up_range(name, UNTIL_TIME, None, last)
     ends = [(pc.max(b.column(UNTIL_EPOCH)).as_py(), pc.max(b.column(UNTIL_TIME)).as_py()) for b in old if b.num_rows]

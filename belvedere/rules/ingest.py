@@ -1,4 +1,5 @@
-"""Ingest: how an input's rows become a relation: appended, upserted by key, or a bag from which equal rows are taken out."""
+"""Ingest: an input's rows become a relation: appended, upserted by key, or a multiset from which equal rows are
+removed."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from belvedere.schema import INGEST_TIME
 
 @dataclass(frozen=True)
 class IngestStage(Stage):
-    """Stamped rows with their keys and hashes. What arrived is given to the epoch, which runs these stages first."""
+    """Stage of an input: rows stamped with their keys and hashes. The epoch receives the arrived rows and runs these
+    stages first."""
 
     rule = "ingest"
     is_result = True
@@ -35,7 +37,7 @@ class IngestStage(Stage):
 
 
 def maintain_input(builder: Builder, table: Input) -> None:
-    """Create the relation of an input; it is not stored if it only grows and no stage needs its old rows."""
+    """Create the relation of an input. It is not stored if it is append-only and no stage needs its old rows."""
     stored = table.id in builder.stored_ids or not table.append_only
     retention = table.keep if table.append_only else None
     part = StageOwner(table.id, table.id, table.id)

@@ -1,7 +1,7 @@
-"""Parts of keys: the rows of a key between two places in the order of a column.
+"""Ranges of keys: the rows of a key between two positions in the order of a column.
 
-In: a stored relation, an access path, and a column of whole numbers, dates or times by which its keys are looked up in part; places are
-numbers (microseconds, days). Out: places and rows, as long as the driver has room for them.
+In: a stored relation, an access path, and a column of integers, dates or times by which parts of a key are looked up.
+Positions are numbers (microseconds, days). Out: positions and rows, limited by the driver's memory.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from belvedere.engine.work import Work
 from belvedere.rules.window_by.scan_range import numbers
 
 MAX_KEYS = 1_000
-"""With more changed keys one look-up of all their rows is cheaper than one for each."""
+"""Maximum number of changed keys with one look-up each. With more keys, one look-up of all their rows is cheaper."""
 
 
 class TooMuch(Exception):
-    """The rows are more than the driver should hold."""
+    """Raised if rows do not fit in the driver's memory budget."""
 
 
 @dataclass(frozen=True)
 class KeyRange:
-    """The changes of a key are from the place `low` to the place `high`."""
+    """A key whose changes are between the positions `low` and `high`."""
 
     key: int
     low: int
@@ -34,7 +34,8 @@ class KeyRange:
 
 
 def changes_of(delta: pa.Table, path: str, column: str) -> list[KeyRange] | None:
-    """Where the keys changed; None where all rows of the keys are to be read: a change has no place, or the keys are many."""
+    """Return the positions of the changes per key. Return None if a change has no position or there are many keys; then
+    all rows of the keys are read."""
     if delta[column].null_count:
         return None
     places = pa.table({"key": delta[path], "at": numbers(delta[column])})
@@ -57,7 +58,7 @@ class Spans:
         return self.work.storage.place(self.relation, self.path, key, self.column, start, count, after)
 
     def has(self, place: int) -> bool:
-        """Whether the column's type has a value for the place."""
+        """Return whether the column's type has a value for the position."""
         try:
             self.value(place)
         except (pa.ArrowInvalid, OverflowError, ValueError):
@@ -65,7 +66,8 @@ class Spans:
         return True
 
     def rows(self, key: int, begin: int | None, end: int | None) -> pa.Table:
-        """Return the rows from one position to another; None = to the edge, where NULLs sort below. Raises TooMuch."""
+        """Return the rows from one position to another; None = to the edge. NULLs sort lowest. Raise TooMuch if the
+        driver has no room."""
         reader = self.work.storage.look_up_span(self.relation, self.path, key, self.column, begin, end)
         batches: list[pa.RecordBatch] = []
         self.sizes[key] = 0
@@ -77,12 +79,12 @@ class Spans:
         return pa.Table.from_batches(batches, reader.schema)
 
     def value(self, place: int) -> Any:
-        """The column's value for a place. Raises where the type has none."""
+        """Return the column's value for a position. Raise if the type has none."""
         type_ = pa.int32() if pa.types.is_date32(self.type) else pa.int64()
         return pa.array([place], pa.int64()).cast(type_).cast(self.type)[0].as_py()
 
 
 def is_mixed(rows: pa.Table, partition: Sequence[str]) -> bool:
-    """Whether rows of several partitions have the same hash, so that places may be nearer than they look."""
+    """Return whether rows of several partitions share the same hash. Positions can then be nearer than they seem."""
     by = list(partition)
     return bool(by) and rows.select(by).group_by(by).aggregate([]).num_rows > 1

@@ -1,6 +1,6 @@
-"""Keyed: whatever works key by key, which is every operator with a partition: all rows of the changed keys are computed again.
+"""Keyed: recomputes all rows of the changed keys. It applies to every operator with a partition.
 
-The general rule, and the oracle of the cheaper ones.
+This is the general rule, and the test oracle of the cheaper ones.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from belvedere.spark_sql.dialect import SparkSql
 
 @dataclass(frozen=True)
 class KeyedStage(OperatorStage):
-    """Computes all rows of the changed keys; `path` is the output's access path by these keys."""
+    """Stage that recomputes all rows of the changed keys. `path` is the output's access path by these keys."""
 
     path: str
 
@@ -48,7 +48,7 @@ class KeyedStage(OperatorStage):
         return replace_all(work) if work.prefers_whole() else self.run_keys(work)
 
     def run_keys(self, work: Work) -> Rows | None:
-        """Recompute the keys that the changes touch from the inputs' rows of those keys."""
+        """Recompute the keys that the changes affect, from the inputs' rows of those keys."""
         pairs = zip(self.slots, work.deltas, strict=True)
         found = [(delta, slot.path) for slot, delta in pairs if delta is not None and slot.path is not None]
         more = []
@@ -93,7 +93,7 @@ class KeyedStage(OperatorStage):
 
 
 def counted_slots(stage: Stage) -> tuple[str, ...]:
-    """Return the slots whose rows count: for a join that only tests for a match, the left side."""
+    """Return the slots whose row counts matter. For a join that only tests for a match, this is the left side."""
     operator = operator_of(stage.plan)
     names = {s.name for s in stage.slots}
     if isinstance(operator, Join) and operator.kind in (JoinKind.SEMI, JoinKind.ANTI):

@@ -1,6 +1,6 @@
-"""Linear: filter, projection, UNION ALL, unnest, Tumble, Hop: the operator applied to each changed row by itself.
+"""Linear: filter, projection, UNION ALL, unnest, Tumble, Hop: the operator is applied to each changed row by itself.
 
-What has no input at all is computed once.
+A plan without inputs is computed once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from belvedere.schema import WEIGHT
 
 @dataclass(frozen=True)
 class LinearStage(Stage):
-    """The plan over changes is the change of the plan."""
+    """Stage that applies the plan to changes; the result is the change of the plan's rows."""
 
     rule = "linear"
     defers = True
@@ -35,7 +35,7 @@ class LinearStage(Stage):
         return None if found is None else found[0]
 
     def retracts(self, relations: Mapping[str, Relation]) -> bool:
-        """Where no two rows that differ become rows that do not: every column is shown as it is."""
+        """Return whether different input rows always give different output rows: every column is shown unchanged."""
         found = _columns(self.plan) if len(self.slots) == 1 else None
         source = relations[self.slots[0].relation] if self.slots else None
         return (
@@ -59,7 +59,7 @@ class LinearStage(Stage):
 
 
 def _columns(plan: Node) -> tuple[frozenset[str], frozenset[str]] | None:
-    """The columns of its scan that a chain of projections and filters reads, and those that it shows as they are."""
+    """Return the scan columns that a chain of projections and filters reads, and those that it shows unchanged."""
     requested, shown = frozenset(plan.schema.names), {n: n for n in plan.schema.names}
     node: Node = plan
     while isinstance(node, Project | Filter):
@@ -75,7 +75,7 @@ def _columns(plan: Node) -> tuple[frozenset[str], frozenset[str]] | None:
 
 @dataclass(frozen=True)
 class ConstantStage(Stage):
-    """A relation without inputs: put in once."""
+    """Stage of a relation without inputs, which is filled once."""
 
     rule = "constant"
 

@@ -1,4 +1,4 @@
-"""Which of the cheaper rules may be used."""
+"""Options that switch the cheaper rules on and off."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Options:
-    """Switches of the optimizations; the answer never depends on them: the plain rules are the oracle."""
+    """Switches of the optimizations. They never change the answer: the plain rules are the test oracle."""
 
     off: frozenset[str] = frozenset()
-    """The names of rules (`RULES`) that are not used."""
+    """Names of rules (`RULES`) that are switched off."""
     share: bool = True
     """Whether views that differ in a filter on now() share the join below it."""
     cost: bool = True

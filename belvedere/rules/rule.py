@@ -1,4 +1,4 @@
-"""The interface of rules: a rule checks an operator, and maintains it or says why not.
+"""The interface of rules. A rule checks an operator, and maintains it or returns the reason why not.
 
 In: the operator with the linear ones above it. Out: a way to maintain it, or a refusal. Each file of this package is
 one rule: whether it applies, its stage with its SQL, how that runs, what expires, and its text in `explain`.
@@ -18,28 +18,29 @@ from belvedere.rules.builder import Builder, StageOwner
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a rule does not maintain an operator that it is made for; `explain` says it with the rule that does."""
+    """Reason why a rule does not maintain an operator for which it is made. `explain` shows the reason beside the
+    chosen rule."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Site:
-    """An operator, `top`, under linear ones, in `plan`; what is made becomes the relation of `part`."""
+    """An operator, `top`, below linear ones, in `plan`. The maintained relation is that of `part`."""
 
     builder: Builder
     plan: Node
     top: Node
     part: StageOwner
     refused: list[str] = field(default_factory=list)
-    """The reasons of the rules before."""
+    """Reasons of the rules that refused before."""
 
     def over(self, operator: Node) -> Node:
-        """The linear operators over another one."""
+        """Put the linear operators over another operator."""
         return replace_node(self.plan, self.top, operator)
 
     def maintain(self, operator: Node) -> Relation:
-        """Maintain the plan with another operator of the same meaning: its own rule is chosen."""
+        """Maintain the plan with another operator of the same meaning, for which a rule is chosen again."""
         return self.builder.maintain(self.over(operator), self.part)
 
     def apart(self) -> Relation:
@@ -48,7 +49,7 @@ class Site:
         return self.maintain(Scan(first.name, first.schema))
 
     def stage(self, type_: Callable[..., Any], plan: Node, slots: Any, reason: str, **fields: Any) -> Any:
-        """A stage of this part."""
+        """Create a stage of this part."""
         return type_(self.part.name, plan, slots, self.part.owner, reason, **fields)
 
 
@@ -57,9 +58,10 @@ Maintain = Callable[[], Relation]
 
 @dataclass(frozen=True)
 class Rule:
-    """`applies` gives a way to maintain an operator, a refusal with its reason, or None for operators that the rule is not made for."""
+    """A rule. `applies` returns a way to maintain an operator, a refusal with its reason, or None if the rule is not
+    made for the operator."""
 
     name: str
     applies: Callable[[Site], Maintain | Refusal | None]
     is_optional: bool = True
-    """Whether `Options` may switch it off: the rules behind it give the same answer."""
+    """Whether `Options` can switch the rule off. The rules after it then give the same answer."""

@@ -1,6 +1,6 @@
-"""Whole: what has no key to split by, and what reads now() other than to let rows in and out.
+"""Whole: plans without a key to split by, and plans that use now() in other ways than to let rows enter and leave.
 
-All rows are computed, and the difference is written.
+The stage computes all rows and writes the difference.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from belvedere.rules.rule import Maintain, Rule, Site
 
 @dataclass(frozen=True)
 class OperatorStage(Stage):
-    """A stage whose operator says how many rows its output has."""
+    """A stage whose operator determines the number of rows of its output."""
 
     def holds(self, relation: Relation) -> str:
         operator = operator_of(self.plan)
@@ -46,7 +46,7 @@ class OperatorStage(Stage):
 
 @dataclass(frozen=True)
 class WholeStage(OperatorStage):
-    """All rows of the plan, from all rows of the slots."""
+    """Stage that computes all rows of the plan from all rows of the slots."""
 
     rule = "whole"
     looks_up = True
@@ -56,7 +56,7 @@ class WholeStage(OperatorStage):
         return needs_clock(operator_of(self.plan))
 
     def due(self, clock: int, least: Callable[[str, str], int | None]) -> int:
-        """At the next step of the clock, where all that reads it is rounded."""
+        """Return the next step of the clock, if all expressions that read the clock round it."""
         step = clock_step(self.plan.walk()) if self.reads_clock else None
         return super().due(clock, least) if step is None else next_step(clock, step)
 
@@ -81,7 +81,7 @@ def _applies(site: Site) -> Maintain:
 
 
 def maintain_whole(site: Site) -> Relation:
-    """All rows, whatever the operator is."""
+    """Maintain all rows, for any operator."""
     slots, operator = site.builder.slots(site.top, None, site.part.owner)
     clocked = needs_clock(site.top)
     why = "it reads now()" if clocked else "; ".join([_why(site.top), *site.refused])

@@ -1,8 +1,8 @@
 """Analysis of an EMIT or SELECT STREAM: its grouping columns, the columns that complete a group, and its state.
 
 In: an `Emit` or `InOrder` node and its input's plan down to the catalog's inputs. Out: an `Emission`, as data. A
-*group* is an event-time grouping of the paper: the rows of equal windows or event-time keys, else each row by itself.
-Versions and delays count per group.
+*group* is an event-time grouping of the paper (One SQL): the rows with equal windows or event-time keys, or each single
+row if there are none. Versions and delays count per group.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from belvedere.time.event_time import Clocks, bounds_by_input
 
 DUE, COMPLETE, WAIT = "due", "complete", "wait"
 PLAIN = ("group", "ver", COMPLETE)
-"""The columns of the groups that nothing looks up a range of."""
+"""The columns of groups that are not looked up by range."""
 
 
 @dataclass(frozen=True)
 class Emission:
-    """How a relation's changes are emitted.
+    """The way in which a relation's changes are emitted.
 
-    `group` are the columns that identify groups; a group is complete once one of `times` is below its bound. `source`
+    `group` are the columns that identify groups. A group is complete when one of `times` is below its bound. `source`
     is the input's plan over the catalog's inputs, for bounds.
     """
 
@@ -43,31 +43,31 @@ class Emission:
     group: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
     never_final: frozenset[str] = frozenset()
-    """Inputs whose rows may change below their bounds: updated tables, streams that use late rows."""
+    """Inputs whose rows can change below their bounds: updated tables, and streams that accept late rows."""
 
     @property
     def delay(self) -> int | None:
-        """Microseconds from the first change of a group to its emission."""
+        """Return the microseconds from the first change of a group to its emission."""
         return self.node.delay if isinstance(self.node, Emit) else None
 
     @property
     def watermark(self) -> bool:
-        """Whether completion emits."""
+        """Return whether a group is emitted when it is complete."""
         return isinstance(self.node, Emit) and self.node.watermark
 
     @property
     def stream(self) -> bool:
-        """Whether the output is a changelog."""
+        """Return whether the output is a changelog."""
         return isinstance(self.node, Emit) and self.node.stream
 
     @property
     def at_once(self) -> bool:
-        """Whether every change is emitted in its epoch: then nothing is stored but versions."""
+        """Return whether every change is emitted in its epoch. Then only versions are stored."""
         return self.delay is None and not self.watermark
 
     @property
     def groups_schema(self) -> Schema:
-        """The columns of the relation of groups."""
+        """Return the schema of the relation of groups."""
         waits = tuple(Column(f"{WAIT}{n}", pa.int64()) for n in range(len(self.times)))
         columns = (
             Column("group", pa.int64(), nullable=False),
@@ -78,7 +78,7 @@ class Emission:
         return Schema((*columns, *waits), ("group",))
 
     def is_final(self, catalog: Catalog) -> bool:
-        """Whether the rows of an ordered input stay as they are once its bound has passed their time."""
+        """Return whether the rows of an ordered input are final once its bound has passed their time."""
         if not isinstance(self.node, InOrder) or self.node.within is not None:
             return False
         tables = [catalog.inputs.get(n.relation) for n in self.source.walk() if isinstance(n, Scan)]
@@ -88,18 +88,18 @@ class Emission:
         )
 
     def final_bounds(self, inputs: Known) -> tuple[int, ...]:
-        """Bounds of `times` below which nothing will ever change, not even by an update or a late row."""
+        """Return the bounds of `times` below which rows are final: no update or late row changes them."""
         found = bounds_of(self.source, lambda i: {} if i in self.never_final else inputs(i) or {})
         return tuple(found.get(n, NEVER) for n in self.times)
 
     @property
     def forgets(self) -> bool:
-        """Whether groups can become final."""
+        """Return whether groups can become final."""
         scanned = {n.relation for n in self.source.walk() if isinstance(n, Scan)}
         return bool(self.times) and not scanned & self.never_final
 
     def bounds(self, inputs: Known) -> tuple[int, ...]:
-        """The bounds of `times` (`InOrder`: of its time)."""
+        """Return the bounds of `times` (`InOrder`: of its time)."""
         found = bounds_of(self.source, inputs)
         names = (self.node.time,) if isinstance(self.node, InOrder) else self.times
         return tuple(found.get(n, NEVER) for n in names)
@@ -111,7 +111,7 @@ def plan_emission(
     inputs: Mapping[str, Mapping[str, int] | None],
     never_final: frozenset[str] = frozenset(),
 ) -> Emission:
-    """Find the groups and what completes them; `inputs` say which columns of the inputs have event time."""
+    """Find the groups and the columns that complete them. `inputs` names the event-time columns of the inputs."""
     if isinstance(node, InOrder):
         return Emission(node, source)
     known: Known = inputs.__getitem__
@@ -125,7 +125,7 @@ def plan_emission(
 
 
 def emission_of(builder: Builder, top: Emit | InOrder) -> Emission:
-    """The same for an operator of a script."""
+    """Return the `Emission` of an operator of a script."""
     source = inline(top.input, lambda i: builder.catalog.views[i].plan if i in builder.catalog.views else None)
     return plan_emission(top, source, bounds_by_input(builder.catalog, Clocks()), builder.never_final)
 
@@ -140,14 +140,17 @@ class GroupState:
     waits: tuple[int | None, ...] = ()
 
     def passed(self, bounds: tuple[int, ...]) -> bool:
-        """Whether one of its times is below that column's bound."""
+        """Return whether one of the group's times is below the bound of its column."""
         return any(w is not None and w < b for w, b in zip(self.waits, bounds, strict=True))
 
 
 def due_groups(
     emission: Emission, groups: Mapping[int, GroupState], touched: set[int], bounds: tuple[int, ...], now: int
 ) -> set[int]:
-    """Which groups are emitted with this epoch's changes, at the epoch's clock; arms and clears delays, marks completion."""
+    """Return the groups that are emitted with this epoch's changes at the epoch's clock.
+
+    Set and clear delays, and mark complete groups.
+    """
     firing: set[int] = set()
     for key, group in groups.items():
         completes = emission.watermark and not group.complete and group.passed(bounds)
@@ -165,7 +168,7 @@ def due_groups(
 
 
 def orderable(value: Any) -> tuple[int, Any]:
-    """A value that sorts beside those of its own type, NaN behind all numbers, NULL last."""
+    """Return a sort key for a value among values of its type: NaN after all numbers, NULL last."""
     if value is None:
         return 2, 0
     if value != value:
@@ -176,7 +179,7 @@ def orderable(value: Any) -> tuple[int, Any]:
 
 
 def explain_emission(emission: Emission) -> str:
-    """How it is emitted, for people: which groups, what completes them."""
+    """Describe an emission in words: its groups, and what completes them."""
     node = emission.node
     if isinstance(node, InOrder):
         waits = (

@@ -1,7 +1,9 @@
-"""Emit: EMIT decides which groups are emitted in an epoch; the output is the table as last emitted, or its changelog.
+"""Emit: EMIT selects the groups that are emitted in an epoch. The output is the table as last emitted, or its
+changelog.
 
-What falls due before the epoch's clock is emitted first, as it was before this epoch's rows; what is due at the clock, or complete,
-includes them (One SQL, extensions 4 to 7). What is retracted is what was emitted: the store finds the difference.
+Groups due before the epoch's clock are emitted first, without this epoch's rows. Groups that are complete, or due at
+the clock, include these rows (One SQL, extensions 4 to 7). The retracted rows are always the emitted ones: the store
+finds the difference.
 """
 
 from __future__ import annotations
@@ -48,16 +50,17 @@ from belvedere.store.stored_table import StoredTable
 from belvedere.values.instants import microseconds
 
 GROUPS = "$groups"
-"""Suffix of the relation with a row per group: its next version, when it is due, whether it is complete."""
+"""Suffix of the relation with a row per group: its next version, its due time, and whether it is complete."""
 EMITTED = "$emitted"
-"""Suffix of the relation with the rows as they were last emitted, where the output is their changelog."""
+"""Suffix of the relation with the rows as last emitted, if the output is their changelog."""
 
 
 @dataclass(frozen=True)
 class EmitStage(Stage):
-    """`emission` says how rows are grouped and completed; `path` is the output's access path by the groups (a table as last emitted).
+    """Stage of an EMIT. `emission` gives the groups and what completes them; `path` is the output's access path by
+    group (for a table as last emitted).
 
-    `idles`: whether the clock alone may raise a bound that completes groups.
+    `idles`: whether the clock alone can raise a bound that completes groups.
     """
 
     emission: Emission
@@ -124,7 +127,7 @@ def _applies(site: Site) -> Maintain | None:
 
 
 def _maintain(site: Site, top: Emit) -> Relation:
-    """The input is a relation of its own, beside it the state of its groups."""
+    """Maintain the input as a relation of its own, and the state of its groups beside it."""
     if site.plan is not top:
         return site.apart()
     builder, part = site.builder, site.part
@@ -136,7 +139,7 @@ def _maintain(site: Site, top: Emit) -> Relation:
     key = known.schema.key or ()
     moved = tuple(n for n in emission.group if n not in key)
     if moved and not known.append_only:
-        # a row that goes over to another group is another row there: each group is emitted at its own time
+        # a row that moves to another group is a new row there: each group is emitted at its own time
         known = builder.shared(Union((Scan(known.name, known.schema),), key=(*key, *moved)), part.owner)
     keys = tuple(column(n) for n in emission.group), tuple(known.schema[n].type for n in emission.group)
     slot = Slot("s0", known.name, builder.drafts[known.name].path(*keys))
@@ -196,7 +199,7 @@ class _Emitting:
         return net_change(changes, self.work.name("s0", "net"), self.compute)
 
     def _emit(self, part: EmitPart, bounds: tuple[int, ...]) -> list[Rows]:
-        """The changes of what the groups of a part have emitted."""
+        """Return the changes that the groups of a part emit."""
         delta = part.delta
         touched = {int(g) for t in delta.tables() for g in pc.unique(t[self.path]).to_pylist()}
         self._load(part.groups, touched)
@@ -213,7 +216,7 @@ class _Emitting:
     # --- groups
 
     def _concerned(self, bounds: tuple[int, ...]) -> list[Rows]:
-        """Groups that may be concerned without a change: due, or now below a bound (complete, or final)."""
+        """Return the groups that may be affected without a change: those that are due, complete or final."""
         name = self.output.name + GROUPS
         found = []
         if self.emission.delay is not None:
@@ -235,10 +238,11 @@ class _Emitting:
             self.groups.setdefault(key, GroupState(waits=(None,) * len(self.emission.times)))
 
     def _note_times(self, delta: Rows) -> None:
-        """The times of the groups in a change: those of its rows that are there, else of those that were."""
+        """Record the times of the groups in a change, from its new rows, or from its old rows if a group has no new
+        ones."""
         if not (self.emission.watermark or self.emission.forgets):
             return
-        for there in (False, True):  # what is there wins
+        for there in (False, True):  # present rows win
             for table in delta.tables():
                 rows = table.filter(pc.equal(pc.greater(table[WEIGHT], 0), there))
                 times = [_micros(rows[t]) for t in self.emission.times]
@@ -246,7 +250,7 @@ class _Emitting:
                     self.groups[key].waits = tuple(t[index] for t in times)
 
     def _save(self, final: set[int]) -> None:
-        """Store the groups of this part, except those that are final: nothing of them is stored."""
+        """Store the groups of this part. Groups that are final are not stored."""
         if not self.groups:
             return
         name = self.output.name + GROUPS
@@ -266,7 +270,7 @@ class _Emitting:
     # --- rows
 
     def _overdue(self, delta: Rows) -> Rows | None:
-        """Emit what fell due before the epoch's clock, on the rows before this epoch."""
+        """Emit the groups due before the epoch's clock, with their rows from before this epoch."""
         due = {k: g.due for k, g in self.groups.items() if g.due is not None and g.due < self.now}
         if not due:
             return None
@@ -282,7 +286,7 @@ class _Emitting:
         return self._replaced(before, due)
 
     def _replaced(self, rows: Rows, at: Mapping[int, int]) -> Rows:
-        """Make these rows those that the groups have emitted; gives what changed. `at`: the time of each group."""
+        """Replace the emitted rows of the groups by these rows and return the change. `at`: the time of each group."""
         names = list(self.input.schema.names)
         if self.emission.stream:
             name, path = self.output.name + EMITTED, "_h0"
@@ -293,7 +297,7 @@ class _Emitting:
         return timed(self.work.replace(path, _hashes(at), coming, name), path, at, self.compute)
 
     def _identified(self, rows: Rows) -> Rows:
-        """Rows of the output with their `_key` and hashes."""
+        """Return the rows of the output with their `_key` and hashes."""
         self.work.put("s0", ROWS, rows)
         return self.work.rows("rows")
 
@@ -302,7 +306,7 @@ class _Emitting:
         return emission_order(changes, self.emission, key, self.work.name("s0", "order"), self.compute)
 
     def _numbered(self, changes: Sequence[Rows]) -> Rows:
-        """The changes of a part in their order, numbered per group."""
+        """Return the changes of a part in their order, numbered per group."""
         names = (*self.input.schema.names, KEY, WEIGHT, GROUP, AT)
         ordered = self._ordered([self.compute.keep(c.reader(names)) for c in changes])
         version = pa.field(VERSION, pa.int64())
@@ -317,7 +321,7 @@ class _Emitting:
         return pa.array(found, pa.int64())
 
     def _changelog(self, changes: Sequence[Rows]) -> Rows:
-        """The changes as rows: an undo, then what is there instead; numbered over all."""
+        """Return the changes as changelog rows (an undo before its replacement), numbered across all groups."""
         found = (self._entries(t) for c in changes for t in c.tables())
         rows = self._identified(self.compute.keep(stream(self.output.schema.arrow, found)))
         return self.work.added(rows)
@@ -336,7 +340,7 @@ class _Emitting:
 
 
 def _before(rows: pa.Table, delta: pa.Table, path: str, groups: pa.Array) -> pa.Table:
-    """The rows of some groups as they were before a change, from their rows after it."""
+    """Return the rows of some groups before a change, from their rows after it."""
     mine = delta.filter(pc.is_in(delta[path], value_set=groups))
     stayed = rows.filter(pc.invert(pc.is_in(rows[KEY], value_set=combined(mine[KEY]))))
     gone = mine.filter(pc.less(mine[WEIGHT], 0)).drop_columns([WEIGHT])

@@ -1,7 +1,8 @@
-"""The batch answer of what depends on history: the input's batch answer after each epoch, folded by definition.
+"""Batch answer of operators that depend on history: the input's batch answer after each epoch, folded by definition.
 
-In: a plan with operators that are historic, a log of accepted input with the clock and the bounds of each epoch, a
-function that answers a plan at an epoch. Out: the plan over tables for those nodes. Slow by design: it is an oracle.
+In: a plan with such operators; a log of accepted input with the clock and the bounds of each epoch; a function that
+answers a plan at an epoch. Out: the plan with tables in place of these operators. This module is a test oracle and slow
+by design.
 """
 
 from __future__ import annotations
@@ -38,38 +39,39 @@ class LoggedEpoch:
     clock: datetime
     bounds: Mapping[str, Mapping[str, int] | None]
     ends: bool = False
-    """Whether the input ends with it."""
+    """Whether the input ends with this epoch."""
 
 
 BatchAnswer = Callable[[Node, int, Mapping[str, pa.Table]], pa.Table]
-"""All rows of a plan after an epoch (counted from 0), given the tables of scans that are not inputs."""
+"""Function that returns all rows of a plan after an epoch (counted from 0), given the tables of scans that are not
+inputs."""
 Fold = Callable[[list[dict[str, Any]], LoggedEpoch], list[dict[str, Any]]]
-"""Goes on by one epoch: from the rows of its input after it, to its own."""
+"""Function that advances one epoch: from the input's rows after the epoch to the operator's rows."""
 Step = Callable[[int, Sequence[LoggedEpoch]], pa.Table]
-"""The rows of a node with history after an epoch of the log, given all epochs."""
+"""Function that returns the rows of a node with history after an epoch, given all epochs of the log."""
 
 
 class History:
-    """One plan with history, answered epoch by epoch: `plan` is over scans, and `tables` are what these hold so far."""
+    """One plan with history, answered epoch by epoch. `plan` reads scans, and `tables` holds their present rows."""
 
     def __init__(self, name: str, plan: Node, catalog: Catalog, answer: BatchAnswer):
         self._name, self._catalog, self._answer = name, catalog, answer
         self._steps: dict[str, Step] = {}
-        """Steps of the nodes with history, after those of their inputs."""
+        """Steps of the nodes with history; those of a node's inputs come before its own."""
         self._past: list[dict[str, pa.Table]] = []
         """`tables` after each epoch."""
         self.tables: dict[str, pa.Table] = {}
         self.plan = self._with_scans(plan)
 
     def go_on(self, epochs: Sequence[LoggedEpoch]) -> None:
-        """Take in the epochs of the log that have come since."""
+        """Process the epochs that were added to the log."""
         for number in range(len(self._past), len(epochs)):
             for name, step in self._steps.items():
                 self.tables[name] = step(number, epochs)
             self._past.append(dict(self.tables))
 
     def _with_scans(self, node: Node) -> Node:
-        """The plan with a scan in place of each node that depends on history."""
+        """Return the plan with a scan in place of each node that depends on history."""
         if not node.is_historic:
             return node.with_inputs(tuple(self._with_scans(i) for i in node.inputs))
         below = tuple(self._with_scans(i) for i in node.inputs)
@@ -106,7 +108,7 @@ class History:
         return step
 
     def _answer_then(self, plan: Node, epoch: int, tables: Mapping[str, pa.Table]) -> pa.Table:
-        """The rows of a plan over nodes with history, and over these tables, as they were after an epoch."""
+        """Return the rows of a plan after an epoch, over nodes with history and these tables."""
         return self._answer(plan, epoch, {**(self._past[epoch] if epoch < len(self._past) else self.tables), **tables})
 
     def emitted(self, node: Emit, below: tuple[Node, ...]) -> Step:
@@ -134,9 +136,9 @@ HISTORY_STEPS: dict[type[Node], Callable[[History, Any, tuple[Node, ...]], Step]
     SplAggregate: History.replayed,
     SplJoin: History.joined,
 }
-"""How the rows of each operator with history follow, epoch by epoch, from those of its inputs."""
+"""Function per operator with history that derives the operator's rows, epoch by epoch, from the rows of its inputs."""
 
 
 def has_history(plan: Node) -> bool:
-    """Whether the answer depends on how the input came to be."""
+    """Return whether a plan's answer depends on how its input arrived."""
     return any(n.is_historic for n in plan.walk())

@@ -1,7 +1,8 @@
 """EMIT and SELECT STREAM by definition: a relation's contents epoch by epoch, folded in memory.
 
-In: all rows of the input after each epoch, the epoch's clock and bounds. Out: the table as emitted, or the changelog. This is the oracle of
-what the engine does with deltas and stored state; it shares with it the meaning of groups, and no code.
+In: all rows of the input after each epoch, the epoch's clock and bounds. Out: the table as emitted, or the changelog.
+This module is the test oracle of the engine, which uses deltas and stored state. The two share the definition of groups
+and no code.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class EmitFold:
         self.log: list[ChangeRow] = []
 
     def epoch(self, rows: list[ChangeRow], clock: int, bounds: tuple[int, ...]) -> list[ChangeRow]:
-        """The output after an epoch in which the input came to have these rows."""
+        """Return the output after an epoch. `rows` are the input's rows after it."""
         now = self._grouped(rows)
         overdue = [(g.due, name) for name, g in self.groups.items() if g.due is not None and g.due < clock]
         entries = [e for due, name in overdue for e in self._emit(name, self.before.get(name, {}), due)]
@@ -76,7 +77,7 @@ class EmitFold:
         return group.due is not None and group.due <= clock
 
     def _emit(self, name: str, rows: dict[str, ChangeRow], at: int) -> list[tuple[Any, ...]]:
-        """Make the group's rows what is shown of it; gives the changes with their place in the changelog."""
+        """Emit the group's rows, and return the changes with their place in the changelog."""
         group = self.groups[name]
         group.due = None
         entries = []
@@ -104,7 +105,7 @@ class EmitFold:
 
 
 class OrderFold:
-    """The state of one SELECT STREAM from epoch to epoch. A row comes out as it is in that epoch, once."""
+    """The state of one SELECT STREAM from epoch to epoch. It emits each row once, with its values in that epoch."""
 
     def __init__(self, node: InOrder, key: tuple[str, ...], columns: tuple[str, ...]):
         self.node, self.key, self.columns = node, key, columns
@@ -114,7 +115,7 @@ class OrderFold:
         self.out: list[ChangeRow] = []
 
     def epoch(self, rows: list[ChangeRow], bound: int, clock: datetime) -> list[ChangeRow]:
-        """The stream after an epoch in which the input came to have these rows."""
+        """Return the stream after an epoch. `rows` are the input's rows after it."""
         now = {
             repr([r[k] for k in self.key]): r for r in sorted(rows, key=lambda r: [orderable(r[k]) for k in self.key])
         }
@@ -144,7 +145,7 @@ class OrderFold:
 
 
 def micros(value: Any) -> int | None:
-    """A timestamp or date as microseconds since 1970; a number as it is."""
+    """Return a timestamp or date as microseconds since 1970, and a number unchanged."""
     if value is None:
         return None
     if isinstance(value, int):

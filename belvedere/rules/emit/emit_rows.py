@@ -1,7 +1,7 @@
-"""The rows of an EMIT: when each change appears, the net change of the emitted table, the order of the changelog.
+"""Rows of an EMIT: the time of each change, the net change of the emitted table, and the order of the changelog.
 
-In: changes, in the driver or in files. Out: the same with their time of emission, netted by key, or sorted and numbered. What is in the
-driver is handled there, what is not by Spark or batch by batch.
+In: changes, in the driver or in files. Out: the changes with their time of emission, netted by key, or sorted and
+numbered. Rows in the driver are processed there; others are processed by Spark or batch by batch.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from belvedere.schema import KEY, WEIGHT
 GROUP = "_group"
 AT = "_ptime"
 KIND = "_kind"
-"""0: the row goes for good, 1: it changes, 2: it is new."""
+"""Column with the kind of change of a row. 0: deleted, 1: changed, 2: new."""
 CHANGE = "_change"
-"""Which of several changes of an epoch a row belongs to."""
+"""Column with the number of the change within an epoch to which a row belongs."""
 COMPARED = 1_000
-"""Maximum number of rows held as Python values at once: they take about ten times the memory."""
+"""Maximum number of rows held as Python values at once; they take about ten times the memory."""
 
 
 def timed(changes: Rows, path: str, at: Mapping[int, int], compute: Compute) -> Rows:
-    """Changes with their group, which is in the column `path`, and the time at which it is emitted."""
+    """Return the changes with their time of emission. Their group is in the column `path`."""
     fields = (pa.field(GROUP, pa.int64()), pa.field(AT, pa.int64()))
     schema = changes.schema
     for field in fields:
@@ -46,7 +46,7 @@ def timed(changes: Rows, path: str, at: Mapping[int, int], compute: Compute) -> 
 
 
 def net_change(changes: Sequence[Rows], view: str, compute: Compute) -> Rows:
-    """The net change of the emitted table: per row the first that went and the last that came."""
+    """Return the net change of the emitted table: per row the first retraction and the last insertion."""
     names = [n for n in changes[0].schema.names if n not in (GROUP, AT)]
     if len(changes) == 1:
         return compute.keep(changes[0].reader(names))
@@ -67,13 +67,13 @@ def net_change(changes: Sequence[Rows], view: str, compute: Compute) -> Rows:
 
 
 def _net(table: pa.Table) -> pa.Table:
-    """Per `_key` the first row that went and the last that came; none where both are equal."""
+    """Return per `_key` the first retraction and the last insertion, or nothing if both are equal."""
     codes = combined(table[KEY]).dictionary_encode().indices.to_numpy(zero_copy_only=False)
     comes = combined(table[WEIGHT]).to_numpy(zero_copy_only=False) > 0
     _, first = np.unique(codes, return_index=True)
     _, behind = np.unique(codes[::-1], return_index=True)
     last = table.num_rows - 1 - behind
-    # what came before anything of it went was not there; what went last is not there
+    # a row inserted before any retraction was new; a row retracted last is gone
     goes, stays = ~comes[first], comes[last]
     both = np.flatnonzero(goes & stays)
     same = [
@@ -94,9 +94,10 @@ def _equal(table: pa.Table, first: Any, last: Any, keys: Any) -> list[int]:
 def emission_order(
     changes: Sequence[Rows], emission: Emission, key: tuple[str, ...], view: str, compute: Compute
 ) -> Rows:
-    """The changes as they come out: by time of emission, group, row; an undo before what replaces it.
+    """Return the changes in the order of the changelog: by time of emission, group and row; an undo before its
+    replacement.
 
-    Within a group rows that go for good come first, then rows that change, then those that are new.
+    Within a group, deleted rows come first, then changed rows, then new rows.
     """
     if all(c.is_collected for c in changes) and sum(c.num_rows for c in changes) <= compute.small:
         table = pa.concat_tables([c.table for c in changes])
@@ -108,14 +109,17 @@ def emission_order(
     went, came = (f"max(CAST({quote(WEIGHT)} {sign} 0 AS INT)) {same}" for sign in "<>")
     kind = f"CASE WHEN {went} = 0 THEN 2 WHEN {came} = 0 THEN 0 ELSE 1 END AS {quote(KIND)}"
     return compute.compute(
-        f"SELECT {names} FROM (SELECT *, {kind} FROM {quote(compute.view_name(view))}) AS r ORDER BY {_words(emission, key, rows.schema)}",
+        f"SELECT {names} FROM (SELECT *, {kind} FROM {quote(compute.view_name(view))}) AS r ORDER BY "
+        f"{_words(emission, key, rows.schema)}",
         rows.schema,
         ordered=True,
     )
 
 
 def _words(emission: Emission, key: tuple[str, ...], schema: pa.Schema) -> str:
-    """The same order as `_order`, for Spark; it does not order maps, so nested values go by their text."""
+    """Return the order of `_order` as Spark SQL. Spark does not order maps, so nested values are ordered by their
+    text.
+    """
 
     def word(name: str) -> str:
         nested = pa.types.is_nested(schema.field(name).type)
@@ -146,7 +150,7 @@ def _order(table: pa.Table, emission: Emission, key: tuple[str, ...]) -> list[in
 
 
 def before_epoch(rows: Rows, delta: Rows, path: str, groups: pa.Array, view: Sequence[str], compute: Compute) -> Rows:
-    """The rows of some groups as they were before a change, from their rows after it. `view`: free names."""
+    """Return the rows of some groups before a change, from their rows after it. `view`: free view names."""
     for name, found in zip(view, (rows, delta, Rows(pa.table({GROUP: groups}))), strict=True):
         compute.put(name, found)
     stored, changed, requested = (quote(compute.view_name(v)) for v in view)
@@ -154,6 +158,7 @@ def before_epoch(rows: Rows, delta: Rows, path: str, groups: pa.Array, view: Seq
     touched = f"SELECT 1 FROM {changed} AS c WHERE c.{quote(KEY)} = r.{quote(KEY)}"
     return compute.compute(
         f"SELECT {columns} FROM {stored} AS r WHERE NOT EXISTS ({touched}) UNION ALL "
-        f"SELECT {columns} FROM {changed} WHERE {quote(WEIGHT)} < 0 AND {quote(path)} IN (SELECT {quote(GROUP)} FROM {requested})",
+        f"SELECT {columns} FROM {changed} WHERE {quote(WEIGHT)} < 0 AND {quote(path)} IN (SELECT {quote(GROUP)} "
+        f"FROM {requested})",
         rows.schema,
     )

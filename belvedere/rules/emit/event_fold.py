@@ -1,6 +1,7 @@
-"""The events of a subscription by definition: a relation's rows epoch by epoch, compared in memory.
+"""Events of a subscription by definition: a relation's rows epoch by epoch, compared in memory.
 
-In: all rows of the observed query after each epoch, with their keys' texts. Out: all events so far. It is the oracle of `rules/events.py`.
+In: all rows of the observed query after each epoch, with the texts of their keys. Out: all events so far. This is the
+test oracle of `rules/events.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Row = dict[str, Any]
 
 
 def with_keys(below: Node) -> Node:
-    """The rows with the text of their keys."""
+    """Return the rows with the text of their keys."""
     key = Item(KEY, exp.Var(this=key_text(below.schema)), pa.string(), nullable=False)
     return Project(below, (*map(item_of, below.schema), key))
 
@@ -38,7 +39,7 @@ class EventFold:
     log: list[Row] = field(default_factory=list)
 
     def epoch(self, rows: list[Row], clock: datetime) -> list[Row]:
-        """All events after an epoch in which the observed query came to have these rows."""
+        """Return all events after an epoch. `rows` are the rows of the observed query after it."""
         now = {row[KEY]: row for row in sorted(rows, key=_place)}
         found: list[tuple[Row, Row | None]]
         if self.node.on == ChangeKind.ADD:
@@ -64,5 +65,5 @@ class EventFold:
 
 
 def _place(row: Row) -> tuple[int, str]:
-    """Events come by their keys, those over a changelog by its numbers."""
+    """Return the sort key of an event: its key, or its number if the query is a changelog."""
     return int(row.get(SEQUENCE) or 0), row[KEY]

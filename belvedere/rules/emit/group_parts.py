@@ -1,7 +1,7 @@
-"""Part an epoch of an EMIT by groups, so that no step knows more of them than the driver may hold.
+"""Splits an epoch of an EMIT by groups, to limit the number of groups that the driver holds at once.
 
-In: the change of the input, and the groups that time or a bound concerns. Out: parts, one after the other, each with all there is of its
-groups. An epoch that concerns few groups is one part.
+In: the change of the input, and the groups that a time or a bound affects. Out: parts in sequence, each with all data
+of its groups. An epoch with few groups is one part.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from belvedere.functions.spark_types import quote
 GROUP_BYTES = 1_000
 """Estimated bytes of a group in memory, with its key."""
 MIN_GROUPS = 1_000
-"""Minimum number of groups processed together, however little memory there is."""
+"""Minimum number of groups processed together, even if little memory is free."""
 FOUND = pa.schema([pa.field("group", pa.int64())])
 
 
@@ -35,7 +35,8 @@ class EmitPart:
 
 
 def emit_parts(delta: Rows, path: str, others: Sequence[Rows], work: Work) -> Iterator[EmitPart]:
-    """The parts of a change whose groups are in its column `path`; `others` name further groups in their column `group`."""
+    """Yield the parts of a change whose groups are in its column `path`. `others` name further groups in their column
+    `group`."""
     limit = max(MIN_GROUPS, work.compute.memory.chunk // GROUP_BYTES)
     several = [r for r in others if not r.is_empty]
     if delta.is_collected and sum(r.num_rows for r in several) <= limit:
@@ -56,7 +57,7 @@ def emit_parts(delta: Rows, path: str, others: Sequence[Rows], work: Work) -> It
 
 
 def _named_groups(delta: Rows, path: str, others: Sequence[Rows], work: Work) -> Rows:
-    """All groups concerned, each once and in the order of their hashes."""
+    """Return all affected groups once, in the order of their hashes."""
     parts = []
     for number, (rows, column) in enumerate([(delta, path), *((r, "group") for r in others)]):
         work.put("s0", f"groups{number}", rows)
@@ -80,7 +81,7 @@ def _by_number(names: Rows, limit: int) -> Iterator[pa.Array]:
 
 
 def _cut(ordered: Rows, path: str, lasts: Sequence[int], work: Work) -> Iterator[Rows]:
-    """The change in parts, in its order: of each the greatest hash is given."""
+    """Yield the change in parts, in its order. `lasts` gives the greatest hash of each part."""
     ends = np.array(lasts, dtype=np.int64)
 
     def slices() -> Iterator[tuple[int, pa.RecordBatch]]:

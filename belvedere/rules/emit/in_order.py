@@ -1,8 +1,8 @@
-"""In order: SELECT STREAM: rows that arrived come out in the order of their time, as soon as none before them can come.
+"""In order: SELECT STREAM, which emits arrived rows in the order of their time as soon as no earlier row can arrive.
 
-Rows whose time is not reached wait in a relation of their own, and follow their changes there (a window's values); once out they stay as
-they are. ORDER BY ... WITHIN makes its own bound of the times seen, ignores the input's and drops rows below its own and rows without a
-time (SQLstream, T-sort).
+Rows with a later time wait in a relation of their own and can still change there (a window's values). Emitted rows are
+final. ORDER BY ... WITHIN derives its own bound from the times seen and ignores the input's bound. It drops rows below
+its bound and rows without a time (SQLstream, T-sort).
 """
 
 from __future__ import annotations
@@ -43,20 +43,21 @@ WAITING_COLUMNS = (Column(AT, pa.int64(), hidden=True), Column(ARRIVED, pa.int64
 
 @dataclass
 class InOrderMemory(Numbered):
-    """`arrived`: how many rows have come so far. `highest`: of a sort by arrival, the highest time seen, in microseconds."""
+    """`arrived`: number of rows that have arrived. `highest`: for a sort by arrival, the highest time seen, in
+    microseconds."""
 
     arrived: int = remembered(" arrived", 0)
     highest: int = remembered(" highest", NEVER)
 
     def arrivals(self, count: int) -> pa.Array:
-        """The places of the next `count` rows in the order of arrival."""
+        """Return the positions of the next `count` rows in the order of arrival."""
         first, self.arrived = self.arrived, self.arrived + count
         return pa.array(np.arange(first, self.arrived), pa.int64())
 
 
 @dataclass(frozen=True)
 class InOrderStage(Stage):
-    """`node` says by which time rows come out, `emission` gives its bound."""
+    """Stage of a SELECT STREAM. `node` gives the time by which rows are ordered, `emission` gives its bound."""
 
     node: InOrder
     emission: Emission
@@ -105,7 +106,7 @@ def _applies(site: Site) -> Maintain | None:
 
 
 def _maintain(site: Site, top: InOrder) -> Relation:
-    """The input is a relation of its own, beside it the rows that wait."""
+    """Maintain the input as a relation of its own, and the waiting rows beside it."""
     if site.plan is not top:
         return site.apart()
     builder, part = site.builder, site.part
@@ -128,7 +129,7 @@ IN_ORDER = Rule("in order", _applies, is_optional=False)
 
 
 def _coming(delta: Rows, node: InOrder, work: Work) -> Rows:
-    """The new rows of a change that have their turn yet to come, numbered as they arrived."""
+    """Return the new rows of a change that are not emitted yet, numbered in the order of arrival."""
     _, relation = work.slots[0]
     name = work.output.name
     schema = work.stored_schema(name + WAITING)
@@ -150,9 +151,9 @@ def _coming(delta: Rows, node: InOrder, work: Work) -> Rows:
 
 
 def _still_waiting(delta: pa.Table, waiting: str, work: Work) -> pa.Table:
-    """A change without those of rows that are out already; rows that wait and change are taken back from there first.
+    """Return a change without the rows that were emitted before. Remove the changed rows from the waiting rows first.
 
-    All rows of a key are in the change.
+    The change contains all rows of a key.
     """
     olds = delta.filter(pc.less(delta[WEIGHT], 0))
     if not olds.num_rows:
@@ -164,7 +165,7 @@ def _still_waiting(delta: pa.Table, waiting: str, work: Work) -> pa.Table:
 
 
 def _arrived(delta: pa.Table, node: InOrder, work: Work) -> pa.Table:
-    """New rows, in the order in which they came, with its number and the time that they wait for; rows without a time come first."""
+    """Return new rows in the order of arrival, with their number and their time. Rows without a time come first."""
     rows = delta.filter(pc.greater(delta[WEIGHT], 0))
     times = rows[node.time].cast(TIMESTAMP).cast(pa.int64())
     if node.within is None:
@@ -174,7 +175,7 @@ def _arrived(delta: pa.Table, node: InOrder, work: Work) -> pa.Table:
 
 
 def _sorted_in(rows: pa.Table, within: int, work: Work) -> pa.Table:
-    """The rows that are not too late for the sort; the highest time seen goes on beside the epoch."""
+    """Return the rows that are not too late for the sort, and record the highest time seen in the epoch's memory."""
     memory = work.recall(InOrderMemory)
     rows = rows.filter(pc.is_valid(rows[AT]))
     times = np.asarray(rows[AT].to_numpy(), dtype=np.int64)
@@ -189,7 +190,7 @@ def _before(highest: int, within: int) -> int:
 
 
 def _sorted(parts: list[Rows], then: Sequence[tuple[str, bool, bool]], work: Work) -> Rows:
-    """By time, then by the keys of ORDER BY, then as they arrived."""
+    """Sort rows by time, then by the keys of ORDER BY, then by arrival."""
     if not all(p.is_collected for p in parts):
         rows = work.compute.keep(stream(parts[0].schema, (t for p in parts for t in p.tables())))
         words = (
@@ -212,7 +213,7 @@ def _sorted(parts: list[Rows], then: Sequence[tuple[str, bool, bool]], work: Wor
 
 
 def _released(parts: list[Rows], node: InOrder, work: Work) -> Rows:
-    """Rows whose turn has come, numbered and stored."""
+    """Return the rows that are emitted in this epoch, numbered and stored."""
     found = (_numbered(t, node, work) for t in _sorted(parts, node.then, work).tables())
     rows = work.compute.keep(stream(work.output.schema.arrow, found))
     work.put("s0", ROWS, rows)

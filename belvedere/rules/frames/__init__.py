@@ -1,1 +1,1 @@
-"""Window functions, by the rows around a change."""
+"""Window functions, recomputed for the rows around a change."""

@@ -1,7 +1,8 @@
-"""Which rows of a changed partition window functions are computed again for: those whose frames hold a change.
+"""Finds the rows of a changed partition for which window functions are recomputed: those whose frames contain a change.
 
-In: the changes of the rows that the functions see, and the stored rows. Out: the rows whose results a change touches, and those that these
-depend on; where frames grow, the stored results of the row before stand for all rows before it.
+In: the changes of the functions' input rows, and the stored rows. Out: the rows whose results a change affects, and the
+rows from which these are computed. For growing frames, the stored results of the previous row replace all rows before
+it.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from belvedere.rules.window_by.scan_range import placed
 from belvedere.schema import KEY, Column
 
 MIN_ROWS = 200
-"""Partitions of fewer rows, on the average, are computed again as a whole."""
+"""Minimum average number of rows of a partition. Smaller partitions are recomputed whole."""
 
 
 @dataclass(frozen=True)
 class Following:
-    """How a stage goes on behind a stored row of its output, for window functions whose frames grow.
+    """The way in which a stage continues after a stored row of its output, for window functions whose frames grow.
 
-    `plan` computes the output for rows that have the columns of `last` beside them; each of these is a column of the output at the row
-    before, which is the one of its `partition` with the greatest `number` among those of the nearest `order`.
+    `plan` computes the output for rows that carry the columns of `last`: columns of the output at the previous row. The
+    previous row has the greatest `number` among the rows of its `partition` with the nearest `order`.
     """
 
     plan: Node
@@ -42,9 +43,10 @@ class Following:
 def frame_neighbourhood(
     work: Work, delta: pa.Table, frames: Frames, path: str, following: Following | None
 ) -> tuple[pa.Table, list[pa.Array]] | None:
-    """The rows around the changes and the keys of those whose results they touch; None where whole partitions are read. Raises TooMuch.
+    """Return the rows around the changes, and the keys of the rows whose results change.
 
-    `path` is the output's access path. Rows that follow a row whose results are known have its accumulators beside them.
+    Return None if whole partitions must be read. Raise TooMuch if the driver has no room. `path` is the output's access
+    path. Rows that follow a row with known results carry its accumulators.
     """
     slot, relation = work.slots[0]
     assert slot.path is not None
@@ -66,7 +68,7 @@ def frame_neighbourhood(
 
 
 def _is_most(work: Work, relation: str, behind: Sequence[tuple[pa.Table, pa.Array, pa.Table | None]]) -> bool:
-    """Return whether enough rows follow the changes that replacing whole partitions is cheaper than replacing single
+    """Return whether so much follows the changes that replacing whole partitions is cheaper than replacing single
     rows.
     """
     costs, rows = work.costs, sum(r.num_rows for r, _, _ in behind)
@@ -74,7 +76,7 @@ def _is_most(work: Work, relation: str, behind: Sequence[tuple[pa.Table, pa.Arra
 
 
 def partition_neighbourhood(spans: Spans, f: Frames, change: KeyRange) -> tuple[pa.Table, pa.Array]:
-    """The rows around the change of one partition, and the keys of those whose results it touches."""
+    """Return the rows around the change of one partition, and the keys of the rows whose results it affects."""
     low, high, begin, end = _edges(spans, f, change)
     rows = spans.rows(change.key, begin, end)
     if (begin, end) != (None, None) and is_mixed(rows, f.partition):
@@ -86,9 +88,10 @@ def partition_neighbourhood(spans: Spans, f: Frames, change: KeyRange) -> tuple[
 def _after_change(
     spans: Spans, results: Spans, f: Frames, following: Following, change: KeyRange
 ) -> tuple[pa.Table, pa.Array, pa.Table | None]:
-    """The rows of one partition from the change on, the keys of those whose results it touches, and the row before them with its results.
+    """Return the rows of one partition from the change on, the keys of the affected results, and the previous row with
+    its results.
 
-    All rows where there is no row before, or where it is not known to be of the same partition.
+    Return all rows if there is no previous row, or if it may belong to another partition.
     """
     low, high, begin, end = _edges(spans, f, change)
     edge, up = (begin, True) if f.grows > 0 else (end, False)
@@ -110,7 +113,7 @@ def _together(before: pa.Table, names: Sequence[str], rows: pa.Table, partition:
 
 
 def beside(rows: pa.Table, before: pa.Table | None, following: Following) -> pa.Table:
-    """The rows with the accumulators of the last of the rows `before` beside each of them; NULLs where there is none."""
+    """Add the accumulators of the last row of `before` to each row, or NULLs if there is none."""
     for name, column in following.last:
         if before is None:
             values = pa.nulls(rows.num_rows, column.type)
@@ -122,7 +125,7 @@ def beside(rows: pa.Table, before: pa.Table | None, following: Following) -> pa.
 
 
 def _edges(spans: Spans, f: Frames, change: KeyRange) -> tuple[int | None, int | None, int | None, int | None]:
-    """From which place to which results are touched, and from which to which rows are to be read; None = the partition's edge."""
+    """Return the first and last position of affected results, and of the rows to read; None = the partition's edge."""
     low = high = None
     if f.grows >= 0:
         low = _moved(spans, change.key, change.low, f.rows_above, f.least_above, after=False)
@@ -134,7 +137,7 @@ def _edges(spans: Spans, f: Frames, change: KeyRange) -> tuple[int | None, int |
 
 
 def _between(rows: pa.Table, f: Frames, low: int | None, high: int | None) -> pa.Array:
-    """The keys of the rows from one place to another."""
+    """Return the keys of the rows between two positions."""
     at = placed(rows[f.order], descending=False)
     since = at.min(initial=0) if low is None else low
     until = at.max(initial=0) if high is None else high

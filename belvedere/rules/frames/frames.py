@@ -1,6 +1,7 @@
-"""How far the frames of window functions reach: which rows of a partition a change can touch.
+"""Reach of the frames of window functions: the rows of a partition that a change can affect.
 
-In: a `Window` node. Out: its `Frames`, or why there are none: some function sees rows behind its own without end, or is found by all rows.
+In: a `Window` node. Out: its `Frames`, or the reason why it has none: a function reads all rows after its own, or all
+rows of the partition.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ UNBOUNDED = (
     exp.Last,
     exp.LastValue,
 )
-"""Functions that go on from row to row where their frames begin with the partition."""
+"""Functions that can continue from row to row if their frames begin with the partition."""
 
 
 @dataclass(frozen=True)
 class Frames:
-    """Frames: each result depends on the rows of its partition from a number of rows, or a distance, below its own
-    position in `order` to one above.
+    """Reach of frames: each result depends on rows of its partition, from a number of rows or a distance below its
+    position in `order` to one above it.
 
-    Below means lesser `order`, whichever way the window sorts. Distances are microseconds for timestamps, days for
-    dates.
+    Below means lesser `order`, regardless of the window's direction. Distances are microseconds for timestamps, days
+    for dates.
     """
 
     partition: tuple[str, ...]
@@ -51,13 +52,14 @@ class Frames:
     least_below: int = 0
     least_above: int = 0
     grows: int = 0
-    """1: a change touches all rows above it, -1: all rows below it, as frames grow that way; 0: they end both ways."""
+    """1: a change affects all rows above it, -1: all rows below it, since frames grow that way; 0: frames end on both
+    sides."""
 
 
 def frames_of(node: Window, unbounded: bool = True) -> Frames | str:
-    """Return the frame that covers the frames of all functions of the node, or why there is none.
+    """Return the smallest frame that covers the frames of all functions of the node, or the reason why there is none.
 
-    `unbounded`: whether frames may begin with their partition.
+    `unbounded`: whether frames can begin with their partition.
     """
     found = [_frame(i.expr, node, unbounded) for i in node.items]
     if not found:
@@ -115,7 +117,8 @@ def name_of(call: Expr) -> str:
 
 
 def running_frame_end(window: exp.Window) -> int | None:
-    """How many rows behind its own row a frame ends that begins with the partition; None for another frame or function."""
+    """Return how many rows after its own row a frame ends that begins with the partition. Return None for other frames
+    or functions."""
     spec = window.args.get("spec")
     if not isinstance(unwrapped(window.this)[0], UNBOUNDED) or window.args.get("order") is None:
         return None
@@ -134,11 +137,11 @@ def _is_placed(type_: pa.DataType) -> bool:
 
 
 FrameReach = tuple[int, int]
-"""How far before and after the own row, in the direction of the window."""
+"""Reach before and after the row itself, in the direction of the window."""
 
 
 def _reach(window: Expr, by: Column, keys: int) -> tuple[FrameReach, FrameReach] | None:
-    """In rows and in values of the sort key."""
+    """Return the reach in rows and in values of the sort key."""
     call, spec = window.this, window.args.get("spec")
     if isinstance(call, exp.Lag | exp.Lead):
         offset = _whole(call.args.get("offset") or exp.Literal.number(1))
@@ -165,7 +168,8 @@ def _end(spec: Expr, name: str) -> tuple[object, str]:
 
 
 def _distance(value: object, side: str, by: Column | None, keys: int) -> int | None:
-    """How far after the own row an end of the frame is; None = without end, or in no whole numbers of rows or of the sort key."""
+    """Return how far after the row itself an end of the frame is. None = unbounded, or not a whole number of rows or
+    key units."""
     if isinstance(value, str):
         return 0 if value.upper() == "CURRENT ROW" else None
     if not isinstance(value, exp.Expr) or (by is not None and keys != 1):

@@ -1,7 +1,7 @@
-"""Frames and running: window functions whose frames end, or grow: a change touches the rows around it, or behind it.
+"""Frames and Running: window functions whose frames end, or grow. A change affects only the rows around or after it.
 
-Frames: the rows whose frames hold a change are computed again. Running: frames begin with the partition, and the results of the row
-before a change stand for all rows before it.
+Frames: the stage recomputes the rows whose frames contain a change. Running: frames begin with the partition, and the
+results of the row before a change replace all rows before it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from belvedere.rules.rule import Maintain, Refusal, Rule, Site
 
 @dataclass(frozen=True)
 class FramesStage(AffectedRangeStage):
-    """A stage for window functions; `frames` determine the rows of a key that a change can reach."""
+    """Stage of window functions. `frames` determines which rows of a key a change can affect."""
 
     frames: Frames
 
@@ -45,7 +45,7 @@ class FramesStage(AffectedRangeStage):
 
 @dataclass(frozen=True)
 class RunningStage(FramesStage):
-    """`following` computes rows from the row before them."""
+    """Stage of window functions with growing frames. `following` computes rows from the previous row."""
 
     following: Following
 
@@ -81,7 +81,7 @@ def _applies_running(site: Site) -> Maintain | Refusal | None:
     if isinstance(found, Refusal):
         return found
     filtered = any(isinstance(n, Filter) for n in _above(found))
-    if filtered and frames.partition:  # the first rows of many partitions: all results would be stored for few
+    if filtered and frames.partition:  # first rows of many partitions: all results would be stored to show a few
         return Refusal("a condition on its results leaves rows out")
     assert isinstance(found.top, Window)
     running = running_window_of(found.top)
@@ -89,7 +89,7 @@ def _applies_running(site: Site) -> Maintain | Refusal | None:
         return Refusal(running)
     return (
         found.apart if filtered else partial(_maintain, found, frames, running)
-    )  # the row before a change might not pass
+    )  # the row before a change might not pass the filter
 
 
 FRAMES = Rule("frames", _applies_frames)
@@ -97,7 +97,7 @@ RUNNING = Rule("running", _applies_running)
 
 
 def _stored(site: Site, frames: Frames) -> Site | Refusal:
-    """The same operator over stored rows whose key identifies its results; why there are none."""
+    """Return the operator over stored rows whose key identifies its results, or the reason why there are none."""
     if needs_clock(site.top):
         return Refusal("it reads now()")
     below = site.top.inputs[0]
@@ -111,7 +111,7 @@ def _stored(site: Site, frames: Frames) -> Site | Refusal:
 
 
 def _above(site: Site) -> list[Node]:
-    """The chain above the operator."""
+    """Return the chain above the operator."""
     found: list[Node] = []
     plan = site.plan
     while plan is not site.top:
@@ -160,7 +160,8 @@ def _counts_as_stored(builder: Builder, below: Node, frames: Frames) -> bool:
 
 
 def _preserves_rows(site: Site, frames: Frames) -> bool:
-    """Whether rows of the output have the `_key` of the stored rows that they come from, and these their place and partition."""
+    """Return whether output rows have the `_key` of the stored rows from which they come, and these have their position
+    and partition."""
     source, builder = site.top.inputs[0], site.builder
     base = base_scan(source)
     if base is None:

@@ -1,9 +1,9 @@
-"""Window functions whose frames grow from the first row of their partition, continued behind a row whose results are known.
+"""Window functions whose frames grow from the first row of their partition, continued after a row with known results.
 
-In: a `Window` node, some of whose frames grow. Out: a `RunningWindow`: the node with hidden columns from which the next row goes on (the
-accumulators), and the same functions over rows that follow a known one, with its accumulators beside each of them. A sum goes on from
-its old value in the order of the rows: so a sum of doubles has the digits that it has in batch, where rows come in the same order. Where
-that is not fixed, among peers of a RANGE frame, there is no `RunningWindow`.
+In: a `Window` node with growing frames. Out: a `RunningWindow`: the node with hidden columns (the accumulators) from
+which the next row continues, and the same functions over rows that carry the accumulators of a known row before them. A
+sum continues from its old value in row order, so a sum of doubles has the same digits as in batch. If the order of rows
+is not fixed (peers of a RANGE frame), there is no `RunningWindow`.
 """
 
 from __future__ import annotations
@@ -25,24 +25,28 @@ from belvedere.rules.merge.accumulate import BIGINT, DOUBLE, adds_exactly, is_mo
 from belvedere.schema import Column
 
 LAST, PART, SEED = "_last.", "_part.", "_seed."
-"""Prefixes of columns: an accumulator at the row before, a function over the rows that follow alone, a value that brings the former in."""
+"""Prefixes of columns: an accumulator at the previous row, a function over only the following rows, and a value that
+adds the former to the latter."""
 RUNNING = "_running"
 PEERS = (
-    "rows of equal ORDER BY are added to a DOUBLE in no fixed order (write ROWS UNBOUNDED PRECEDING, or add the key to ORDER BY, "
+    "rows of equal ORDER BY are added to a DOUBLE in no fixed order (write ROWS UNBOUNDED PRECEDING, or add the "
+    "key to ORDER BY, "
     "and it continues from the row before a change)"
 )
 FILTERED = (exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max)
 
 
 class _CannotGoOn(Exception):
-    """Why a function is not continued."""
+    """Reason why a function is not continued."""
 
 
 @dataclass(frozen=True)
 class RunningWindow:
-    """`window` has the node's functions and the accumulators; `number` is its column that numbers the rows of a partition.
+    """A window that can be continued. `window` has the node's functions and the accumulators; `number` is its column
+    that numbers the rows of a partition.
 
-    `known` are its columns that the rows that follow need of the row before. The others are the steps of `following`.
+    `known` are the columns of the previous row that the following rows need. The other fields are the steps of
+    `following`.
     """
 
     window: Window
@@ -59,7 +63,8 @@ class RunningWindow:
         return tuple(Column(LAST + n, self.window.schema[n].type, hidden=True) for n in self.known)
 
     def following(self, below: Node, scan: str) -> Node:
-        """The columns of `window` for rows that follow, which come through `below`, a chain over a scan with `last`."""
+        """Return the columns of `window` for following rows. These come through `below`, a chain over a scan with
+        `last`."""
         for added in self.last:
             below = with_column(below, added, frozenset({scan}))
         numbered = Window(below, (self.numbered,))
@@ -69,7 +74,7 @@ class RunningWindow:
 
 
 def running_window_of(node: Window) -> RunningWindow | str:
-    """How the growing functions of a node are continued; why they cannot be."""
+    """Return how a node's growing functions are continued, or the reason why they cannot be."""
     try:
         return _UnboundedPreceding(node).running_window()
     except _CannotGoOn as reason:
@@ -107,7 +112,7 @@ class _UnboundedPreceding:
     def running_window(self) -> RunningWindow:
         results: list[Item] = []
         self._last(self.number)
-        while len(results) < len(self.items):  # accumulators that come up on the way are continued too
+        while len(results) < len(self.items):  # accumulators that are added on the way are continued too
             item = self.items[len(results)]
             results.append(replace(item, expr=self._result(item)))
         window = Window(self.node.input, tuple(self.items))
@@ -120,7 +125,7 @@ class _UnboundedPreceding:
         return key is not None and by.issuperset(key)
 
     def _item(self, window: Expr, type_: pa.DataType) -> Item:
-        """The column of the node that is this function, made where there is none."""
+        """Return the node's column for this function; create the column if it is missing."""
         found = next((i for i in self.items if i.expr == window and i.type == type_), None)
         if found is None:
             taken = {*self.node.input.schema.names, *(i.name for i in self.items)}
@@ -140,7 +145,7 @@ class _UnboundedPreceding:
         return column(LAST + name)
 
     def _part(self, window: Expr, type_: pa.DataType) -> Expr:
-        """A function over the rows that follow alone."""
+        """Return a function over only the following rows."""
         if window == self.numbered.expr:
             return column(self.numbered.name)
         if window not in self.parts:
@@ -173,7 +178,7 @@ class _UnboundedPreceding:
         )
 
     def _sum(self, window: exp.Window, value: Expr, item: Item) -> Expr:
-        """A sum of which the first row that follows brings the old one in."""
+        """Return a sum to which the first following row adds the old sum."""
         type_ = item.type
         if not (type_ in (BIGINT, DOUBLE) or (pa.types.is_decimal(type_) and adds_exactly(type_))):
             raise _CannotGoOn(f"a sum of type {type_} is computed from all rows of its frame")
@@ -196,7 +201,9 @@ class _UnboundedPreceding:
         return self._part(_with(window, this=exp.Sum(this=column(self.seeds[seed].name))), type_)
 
     def _average(self, window: exp.Window, value: Expr, item: Item) -> Expr:
-        """Spark divides a sum of doubles by a number of rows, so that has the same digits."""
+        """Return an average as Spark computes it: a sum of doubles divided by the number of rows, with the same
+        digits.
+        """
         if item.type != DOUBLE:
             raise _CannotGoOn("an average of decimals is computed from all rows of its frame")
         number = Item("", _with(window, this=exp.Count(this=value.copy(), big_int=True)), BIGINT)
@@ -206,7 +213,7 @@ class _UnboundedPreceding:
         return template("CASE WHEN c > 0 THEN s / CAST(c AS DOUBLE) END", c=c, s=s)
 
     def _require_fixed_order(self, window: exp.Window, value: Expr) -> None:
-        """Rows must be added in one order only, where it matters to the last digit."""
+        """Raise if the order of rows is not fixed and their sum depends on it in its last digits."""
         if is_small_integer(value.this if isinstance(value, exp.Cast) else value, self.node.input.schema):
             return
         spec = window.args.get("spec")
@@ -216,7 +223,9 @@ class _UnboundedPreceding:
 
 
 def _together(call: Expr, skips: bool) -> str:
-    """The result of what was before (`l`; `n` is NULL where nothing was) and what follows (`p`)."""
+    """Return the combined result of the earlier rows (`l`; `n` is NULL if there are none) and the following rows
+    (`p`).
+    """
     match call:
         case exp.Min():
             return "least(l, p)"

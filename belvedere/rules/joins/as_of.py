@@ -1,10 +1,10 @@
-"""As of: a join with the last version up to a time of each row (`FOR SYSTEM_TIME AS OF`), recomputed for the rows whose
-version may have changed.
+"""As of: a join of each row with the last version up to the row's time (`FOR SYSTEM_TIME AS OF`). Only rows whose
+version may have changed are recomputed.
 
-A version is valid until the next one of its key begins, so the join looks for the version whose interval contains the
-row's time; pairs with older versions are never created. Changed versions are joined again with the rows of their key
-from the first changed time on. Rows below the bounds of both sides are final; they leave with the versions that ended
-before.
+A version is valid until the next version of its key begins, so the join looks for the version whose interval contains
+the row's time; it never creates pairs with older versions. If versions change, the rows of their key are joined again
+from the first changed time on. Rows below the bounds of both sides are final; they leave the state with the versions
+that ended before.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from belvedere.spark_sql.dialect import SparkSql
 
 @dataclass(frozen=True)
 class AsOfStage(KeyedStage):
-    """Joins again the rows whose version may be another one.
+    """Stage that joins again the rows whose version may have changed.
 
-    `row` is the left relation's access path by the key of its rows, `path` that of the output; `times`, where both are plain columns, are
-    the rows' time and the versions'.
+    `row` is the left relation's access path by key; `path` is the output's. `times` are the time columns of rows and
+    versions, if both are plain columns.
     """
 
     row: str
@@ -66,7 +66,7 @@ class AsOfStage(KeyedStage):
         return work.replace(self.path, keys, beside_final_results(found, stored, limits))
 
     def _touched(self, work: Work) -> ColumnValues | None:
-        """The keys of the left rows that changed, and of those that changed versions may be valid for."""
+        """Return the keys of the changed left rows, and of those for which changed versions may be valid."""
         left, right = work.deltas
         events, versions = self.slots
         found = [] if left is None else [(left, self.row)]
@@ -76,7 +76,7 @@ class AsOfStage(KeyedStage):
         return keys_of(found) if found else None
 
     def _since(self, work: Work, rows: Rows, versions: Rows) -> Rows:
-        """The rows from the first time of the versions on."""
+        """Return the rows from the first time of the versions on."""
         if self.times is None:
             return rows
         time, begins = self.times
@@ -98,7 +98,8 @@ def _least(batches: Iterable[pa.RecordBatch]) -> pa.Scalar | None:
 
 @dataclass(frozen=True)
 class _AsOf:
-    """Limit of one version per row: the times of the versions and of the row, and the join condition."""
+    """Parts of an as-of join, which has one version per row: the times of the versions and of the row, and the join
+    condition."""
 
     since: str
     time: Expr
@@ -156,7 +157,10 @@ def _maintain(site: Site, top: TopK, join: Join, found: _AsOf) -> Relation:
     row = builder.drafts[slots[0].relation].path(own, types)
     path = builder.path_of(part, tuple(column(n) for n in names[: len(key)]), types)
     by = ", ".join(found.links)
-    reason = f"the version of {by} at {found.time.sql(dialect=SparkSql)}, of each changed row and of those from a changed version on"
+    reason = (
+        f"the version of {by} at {found.time.sql(dialect=SparkSql)}, of each changed row and of those from a "
+        "changed version on"
+    )
     fields = {"path": path, "row": row, "times": _times(operator, found)}
     return builder.emit(site.stage(AsOfStage, whole, slots, reason, **fields), part)
 
@@ -164,7 +168,7 @@ def _maintain(site: Site, top: TopK, join: Join, found: _AsOf) -> Relation:
 def _next(top: TopK, right: Node, found: _AsOf) -> Expr:
     """Return the time of the next version of the same key.
 
-    A version without a time matches no row, so it comes last: there, no later one changes the end of another version.
+    A version without a time matches no row. It sorts last, so it never ends another version.
     """
     first, *rest = (replace(o, descending=not o.descending, nulls_first=not o.nulls_come_first) for o in top.order)
     reverse = [_ordered(o) for o in (replace(first, nulls_first=False), *rest)]
@@ -179,7 +183,8 @@ def _ordered(order: Order) -> exp.Ordered:
 
 
 def _times(operator: Join, found: _AsOf) -> tuple[str, str] | None:
-    """The columns of both relations with the time of a row and of a version, where they are stored as they are compared."""
+    """Return the columns of both relations with the time of a row and of a version, if they are stored in the form in
+    which they are compared."""
     if base_scan(operator.left) is None or base_scan(operator.right) is None:
         return None
     below = (push_down(operator.left, (found.time,)), push_down(operator.right, (column(found.since),)))

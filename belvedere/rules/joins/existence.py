@@ -1,8 +1,7 @@
 """Existence: SEMI and ANTI joins without an equality.
 
-Rows that changed, and those with a match among the changed rows of the other side, are joined with all of
-its rows; the other rows of the left side match what they matched before. No pairs are
-stored: there may be far more of them than rows.
+Two sets of left rows are joined with all rows of the other side: changed rows, and rows with a match among the other
+side's changed rows. The other left rows keep their result. Pairs are not stored: there can be far more pairs than rows.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ KEYS = pa.schema([pa.field(KEY, pa.string(), nullable=False)])
 
 @dataclass(frozen=True)
 class ExistenceStage(Stage):
-    """Which rows of the left side have a match, or none."""
+    """Stage that finds which left rows have a match, or none."""
 
     rule = "existence"
     looks_up = True
@@ -97,7 +96,10 @@ def _applies(site: Site) -> Maintain | Refusal | None:
 
 
 def _maintain(site: Site, rendered: Node, slots: object) -> Relation:
-    reason = "changed rows, and rows that match changed rows of the other side, joined with all of its rows: no equality to look up by"
+    reason = (
+        "changed rows, and rows that match changed rows of the other side, joined with all of its rows: no "
+        "equality to look up by"
+    )
     return site.builder.emit(site.stage(ExistenceStage, rendered, slots, reason), site.part)
 
 

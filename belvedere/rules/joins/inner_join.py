@@ -1,6 +1,7 @@
-"""Join: an inner join by the changes of its sides: dL x R + L x dR.
+"""Join: an inner join computed from the changes of its sides: dL x R + L x dR.
 
-R and L are the rows after the change, looked up by the changed rows' keys; keys of vanished pairs come from dL x dR.
+R and L are the rows after the change, looked up by the keys of the changed rows. The keys of deleted pairs come from dL
+x dR.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from belvedere.rules.rule import Maintain, Rule, Site
 from belvedere.schema import KEY, WEIGHT
 
 NEW = "_new"
-"""Marks pairs that exist after the epoch."""
+"""Column that marks pairs that exist after the epoch."""
 NEW_FIELD = pa.field(NEW, pa.bool_())
 
 
 @dataclass(frozen=True)
 class JoinStage(Stage):
-    """Pairs of changed rows of one side with rows of the other."""
+    """Stage that joins changed rows of one side with rows of the other."""
 
     rule = "join"
     defers = True
@@ -61,7 +62,7 @@ class JoinStage(Stage):
         if deltas == (None, None):
             return None
         grows = [_only_grows(delta, r) for (_, r), delta in zip(work.slots, deltas, strict=True)]
-        # pairs of two rows that came are made once: with what the other side was before
+        # pairs of two new rows are made once: with the rows of the other side before the change
         apart = (
             not work.is_fresh
             and not work.context.resumed
@@ -105,7 +106,7 @@ class JoinStage(Stage):
 
 
 def _pairs(text: str, work: Work) -> Rows:
-    """Pairs that are new, each once."""
+    """Return the new pairs, each once."""
     names = ", ".join(quote(n) for n in delta_schema(work.output).names)
     weighted = f"SELECT {names}, 1L AS {quote(WEIGHT)} FROM ({text}) AS p"
     if work.prepared.is_fused:

@@ -1,10 +1,10 @@
-"""Final rows of a join that preserves unmatched rows, or only tests for a match.
+"""Final rows of a join that preserves unmatched rows, or that only tests for a match.
 
-Such a join is recomputed for a whole key, so its old rows may leave only together: a result that may still change needs
-all rows of either side that it is computed from. In: the join's plan, and the bounds of its result (no later change
-concerns a row below them). Out: the times below which rows of a side are no longer needed, and the final results, which
-a computation of their key must not change. Results therefore have the times of their input rows, in hidden columns if
-the script does not select them.
+Such a join is recomputed for whole keys, so the old rows of a key can leave only together: a result that can still
+change needs all input rows from which it is computed. In: the join's plan, and the bounds of its result (no later
+change affects a row below them). Out: the times below which rows of a side are no longer needed, and the final results,
+which a recomputation of their key must not change. Results therefore carry the times of their input rows, in hidden
+columns if the script does not select them.
 """
 
 from __future__ import annotations
@@ -31,25 +31,26 @@ PRESERVED: Mapping[JoinKind, tuple[int, ...]] = {
     JoinKind.SEMI: (0,),
     JoinKind.ANTI: (0,),
 }
-"""The sides (0 left, 1 right) whose rows make a result: every result has a row of one of them."""
+"""The sides (0 left, 1 right) whose rows are preserved: every result contains a row of one of them."""
 
 
 def preserved(join: Join) -> tuple[int, ...]:
-    """The same of a join; one with versions makes at most one result of each left row."""
+    """Return the preserved sides of a join. A join with versions makes at most one result per left row."""
     return (0,) if join.versions is not None else PRESERVED.get(join.kind, ())
 
 
 def join_of(plan: Node) -> Join | None:
-    """The join that is computed key by key, where these rules are for its kind."""
+    """Return the join that is computed key by key, if these rules apply to its kind."""
     while _passes(plan):
         plan = plan.inputs[0]
     return plan if isinstance(plan, Join) and preserved(plan) else None
 
 
 def times_to_carry(plan: Node, join: Join, bounds: Bounds) -> tuple[Item, ...]:
-    """The times that results of `plan` need besides their own: one of each preserved side that has a bound in the join's result.
+    """Return the times that results of `plan` must carry: one of each preserved side that has a bound in the join's
+    result.
 
-    `bounds` are those of the join. Empty where a side has none: then no result is known to be final.
+    `bounds` are those of the join. The result is empty if a side has no bound; then no result is known to be final.
     """
     found, shown = [], {_origin(plan, n) for n in plan.schema.names}
     for side in preserved(join):
@@ -65,12 +66,13 @@ def times_to_carry(plan: Node, join: Join, bounds: Bounds) -> tuple[Item, ...]:
 
 
 def final_results(plan: Node, own: Bounds) -> dict[str, int]:
-    """Columns of the result with the bounds below which results are final; `own` are the bounds of the result. None of an inner join's."""
+    """Return columns of the result with the bounds below which results are final. `own` are the bounds of the result.
+    Empty for an inner join."""
     return {output: bound for output, _, bound in _limits(plan, own).values()}
 
 
 def needed(plan: Node, own: Bounds, side: int) -> dict[str, int]:
-    """Columns of one side of the join with bounds below which none of the results that may change needs its rows."""
+    """Return columns of one side with the bounds below which no result that can still change needs the side's rows."""
     join, found = join_of(plan), None
     if join is None:
         return {}
@@ -83,7 +85,8 @@ def needed(plan: Node, own: Bounds, side: int) -> dict[str, int]:
 
 
 def _limits(plan: Node, own: Bounds) -> dict[int, tuple[str, str, int]]:
-    """Per preserved side a column of the result, the column of that side that it is, and its bound; nothing where a side has none."""
+    """Return per preserved side a column of the result, the column of the side behind it, and its bound. Empty if a
+    side has none."""
     join = join_of(plan)
     if join is None:
         return {}
@@ -99,7 +102,7 @@ def _limits(plan: Node, own: Bounds) -> dict[int, tuple[str, str, int]]:
 
 
 def _origin(node: Node, name: str) -> str:
-    """The column of the join that a column of the result is; empty where it is computed."""
+    """Return the join's column behind a column of the result, or an empty string if it is computed."""
     while _passes(node):
         below = node.inputs[0]
         if isinstance(node, Project):
@@ -114,12 +117,14 @@ def _origin(node: Node, name: str) -> str:
 
 
 def _passes(node: Node) -> bool:
-    """Whether each row of an operator is made of one row below it."""
+    """Return whether an operator makes each of its rows from one row below it."""
     return is_linear(node) and len(node.inputs) == 1
 
 
 def beside_final_results(computed: Rows, stored: Rows, limits: Mapping[str, int]) -> pa.RecordBatchReader:
-    """The computed rows that may still change, then the stored ones that are final; bounds in microseconds."""
+    """Return the computed rows that can still change, then the stored rows that are final. Bounds are in
+    microseconds.
+    """
 
     def is_final(batch: pa.RecordBatch) -> pa.Array:
         found = pa.array([False] * batch.num_rows, pa.bool_())

@@ -1,8 +1,9 @@
-"""Outer joins without an equality, as their pairs and the rows without a pair; and those with one row that is always there.
+"""Outer joins without an equality, as their pairs plus the rows without a pair; and joins with a side that always has
+exactly one row.
 
-In: a LEFT, RIGHT or FULL join. Out: an equivalent plan over the stored pairs, in which only changed rows are joined, or an inner join.
-SEMI and ANTI joins are split so where their right side has one row at most (NOT IN asks whether there is a NULL, EXISTS whether there is
-any row): else they may have far more pairs than rows.
+In: a LEFT, RIGHT or FULL join. Out: an equivalent plan over the stored pairs, in which only changed rows are joined, or
+an inner join. SEMI and ANTI joins are split in this way only if their right side has at most one row (NOT IN tests for
+a NULL, EXISTS tests for any row). Otherwise they can have far more pairs than rows.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ OUTER = (JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
 
 
 def _with_certain_row(builder: Builder, join: Join) -> Join:
-    """A LEFT JOIN ON TRUE with a global aggregate, which always has its one row, is an inner join."""
+    """Turn a LEFT JOIN ON TRUE with a global aggregate, which always has exactly one row, into an inner join."""
     certain = join.kind is JoinKind.LEFT and _is_true(join.condition) and _has_one_row(builder, join.right)
     return replace(join, kind=JoinKind.INNER) if certain else join
 
@@ -60,13 +61,14 @@ def _has_one_row(builder: Builder, node: Node) -> bool:
 
 
 def _can_split(join: Join) -> bool:
-    """Whether the join's pairs are better maintained: nothing equal to look up by, and rows that are known by a key."""
+    """Return whether it is better to maintain the join's pairs: it has no equality for a look-up, and its rows are
+    identified by a key."""
     keyed = all(i.schema.key for i in join.inputs)
     return join.kind in OUTER and keyed and not equalities(join) and not needs_clock(join)
 
 
 def _can_split_existence(builder: Builder, join: Join) -> bool:
-    """The same of a SEMI or ANTI join with one row or none."""
+    """Return whether a SEMI or ANTI join with at most one right row can be split."""
     existence = join.kind in (JoinKind.SEMI, JoinKind.ANTI) and all(i.schema.key for i in join.inputs)
     if (
         not existence
@@ -79,7 +81,7 @@ def _can_split_existence(builder: Builder, join: Join) -> bool:
 
 
 def _has_one_row_at_most(builder: Builder, node: Node) -> bool:
-    """Whether it is what `SELECT DISTINCT 1` gives, or the row of a global aggregate."""
+    """Return whether a node has at most one row: `SELECT DISTINCT 1`, or a global aggregate."""
     while isinstance(node, Filter):
         node = node.input
     if isinstance(node, Distinct):
@@ -88,7 +90,7 @@ def _has_one_row_at_most(builder: Builder, node: Node) -> bool:
 
 
 def _is_constant(node: Node, name: str) -> bool:
-    """Whether a column has the same value in every row."""
+    """Return whether a column has the same value in every row."""
     if isinstance(node, Filter):
         return _is_constant(node.input, name)
     if not isinstance(node, Project):
@@ -98,7 +100,7 @@ def _is_constant(node: Node, name: str) -> bool:
 
 
 def _split_existence(builder: Builder, join: Join, owner: str) -> Node:
-    """The rows with a pair, or those without: a row has one at most."""
+    """Return the rows with a pair, or those without. A row has at most one pair."""
     inner = builder.shared(replace(join, kind=JoinKind.INNER, there=None), owner)
     pairs = Scan(inner.name, inner.schema)
     if join.kind is JoinKind.ANTI:
@@ -107,7 +109,7 @@ def _split_existence(builder: Builder, join: Join, owner: str) -> Node:
 
 
 def _split_outer(builder: Builder, join: Join, owner: str) -> Node:
-    """The pairs as a relation of their own, and beside them the rows of a side that are in none."""
+    """Return the pairs as a relation of their own, and the rows of a side that are in no pair."""
     inner = builder.shared(replace(join, kind=JoinKind.INNER, there=None), owner)
     pairs = Scan(inner.name, inner.schema)
     times = frozenset(n for n in builder.bounds().get(inner.name, {}) if inner.schema[n].type == TIMESTAMP)
@@ -120,9 +122,10 @@ def _split_outer(builder: Builder, join: Join, owner: str) -> Node:
 
 
 def _alone(join: Join, side: Node, pairs: Scan, times: frozenset[str]) -> Node:
-    """Return the rows of a side without a pair; NULLs for the other side's columns.
+    """Return the rows of a side without a pair, with NULLs for the other side's columns.
 
-    Times with a bound are compared in addition to the key, which decides: they limit the age of pairs with future rows.
+    Times with a bound are compared in addition to the key, which decides. They limit how old the pairs are that future
+    rows can match.
     """
     taken = set(side.schema.names)
     items, tests = [], []
@@ -137,7 +140,7 @@ def _alone(join: Join, side: Node, pairs: Scan, times: frozenset[str]) -> Node:
 
 
 def _items(join: Join, own: set[str], there: bool) -> tuple[Item, ...]:
-    """The join's columns over those that are there, with NULL for the others."""
+    """Return the join's columns over the columns of one side, with NULL for the others."""
 
     def value(c: Column) -> Expr:
         if c.name == join.there:

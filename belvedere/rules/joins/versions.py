@@ -1,8 +1,8 @@
-"""Versions: the next time of each row, `lead(t) OVER (PARTITION BY k ORDER BY t)`, of what arrives above a bound.
+"""Versions: the next time of each row, `lead(t) OVER (PARTITION BY k ORDER BY t)`, for rows that arrive above a bound.
 
-What a row to come changes is its predecessor alone, and that is the last one below the bound: rows whose next time is below it are final.
-They leave, and the others are computed without them. So of each key the state is what is valid at the bound or after it. Where no
-bound is possible the plain rules store all rows of a key.
+A new row changes only its predecessor, which is at least the last row below the bound. Rows whose next time is below
+the bound are final. They leave the state, and the other rows are computed without them. The state of a key is therefore
+what is valid at the bound or later. If no bound is possible, the plain rules store all rows of a key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from belvedere.spark_sql.dialect import SparkSql
 
 @dataclass(frozen=True)
 class VersionsStage(OwnRowsStage):
-    """The rows of the changed keys that are not final, from the stored ones and those that came."""
+    """Stage that recomputes the rows of the changed keys that are not final, from stored rows and new ones."""
 
     rule = "versions"
 

@@ -1,8 +1,9 @@
-"""Aggregates as accumulator columns: what an epoch adds, how two states become one, and the result.
+"""Aggregates as accumulator columns: the contribution of an epoch, the merge of two states, and the result.
 
-In: an aggregate, and whether its input only grows. Out: an `Accumulator`, or None where the aggregate must be recomputed by
-key. Counts follow retractions (rows carry `_weight`), and so do sums and averages of integers and decimals; those of doubles are stored
-only while rows are never taken back, as are aggregates whose row in the function table has an algebra (`belvedere.functions.algebra`).
+In: an aggregate, and whether its input is append-only. Out: an `Accumulator`, or None if the aggregate must be
+recomputed by key. Counts support retraction (rows carry `_weight`), as do sums and averages of integers and decimals.
+Sums and averages of doubles are accumulated only if rows are never retracted. The same holds for aggregates whose row
+in the function table has an algebra (`belvedere.functions.algebra`).
 """
 
 from __future__ import annotations
@@ -26,16 +27,15 @@ DOUBLE = pa.float64()
 ROWS = "_n"
 
 GUARD = 6
-"""Additional digits of a quotient beyond those of an average: rounding twice is then correct for at least a million
-rows.
-"""
+"""Number of additional digits of a quotient beyond those of an average. Rounding twice is then correct for at least a
+million rows."""
 
 
 @dataclass(frozen=True)
 class Accumulator:
-    """One aggregate stored as columns: what an epoch adds, how two states become one, and the result.
+    """One aggregate stored as columns: the contribution of an epoch, the merge of two states, and the result.
 
-    `partials` are aggregates over the rows of a delta (they may read `_weight`); `merge` gives, per state column, an
+    `partials` are aggregates over the rows of a delta (they can read `_weight`); `merge` gives, per state column, an
     expression over `old.<column>` and `new.<column>`; `result` is the aggregate's value over the state columns.
     """
 
@@ -60,7 +60,7 @@ class Accumulators:
 
 
 def accumulators_of(node: Aggregate, accumulators: tuple[Accumulator, ...]) -> Accumulators:
-    """Lay the accumulators of an aggregate out as columns after its keys; the first counts the group's rows."""
+    """Lay out the accumulators of an aggregate as columns after its keys. The first one counts the group's rows."""
     partials = [Item(ROWS, template("coalesce(sum(_weight), 0)"), BIGINT, nullable=False, hidden=True)]
     merge = [template(f"coalesce(old.{ROWS}, 0) + coalesce(new.{ROWS}, 0)")]
     results = [Item(i.name, column(i.name), i.type, i.nullable, i.hidden, i.doc) for i in node.keys]
@@ -79,7 +79,7 @@ def accumulators_of(node: Aggregate, accumulators: tuple[Accumulator, ...]) -> A
 
 
 def _renamed(expr: Expr, names: Mapping[str, str]) -> Expr:
-    """The same expression over columns of other names; a table prefix (`old`, `new`) stays."""
+    """Return the expression with columns renamed. A table prefix (`old`, `new`) stays."""
 
     def change(node: Expr) -> Expr:
         if isinstance(node, exp.Column) and node.name in names:
@@ -90,7 +90,7 @@ def _renamed(expr: Expr, names: Mapping[str, str]) -> Expr:
 
 
 def accumulate(item: Item, source: Schema, append_only: bool) -> Accumulator | None:
-    """How one aggregate is stored as columns; None where it cannot be."""
+    """Return the columns in which an aggregate is stored, or None if it cannot be stored so."""
     call, condition = _unfiltered(item.expr)
     if condition is not None and not isinstance(call, exp.Count | exp.Sum | exp.Avg | exp.Min | exp.Max):
         return None
@@ -111,7 +111,8 @@ def _unfiltered(expr: Expr) -> tuple[Expr, Expr | None]:
 
 
 def is_modified(call: Expr) -> bool:
-    """DISTINCT, ORDER BY, IGNORE NULLS and further arguments change the meaning: such calls are recomputed."""
+    """Return whether DISTINCT, ORDER BY, IGNORE NULLS or further arguments change the meaning. Such calls are
+    recomputed."""
     return any(v for k, v in call.args.items() if k != "this" and v not in (None, False, []))
 
 
@@ -162,9 +163,9 @@ def _sum(value: Expr, result: pa.DataType) -> Accumulator:
 
 
 def _whole_sum(value: Expr) -> Accumulator:
-    """A sum of BIGINT: that of the upper and that of the lower 32 bits, which do not overflow on the way.
+    """Return a sum of BIGINT as the sums of the upper and lower 32 bits, which do not overflow on the way.
 
-    So it fails where the sum of the rows that are there is none, whatever came and went in which order.
+    The result therefore overflows only if the sum of the present rows does, whatever rows arrived and left before.
     """
     value = _wide(value)
     partials = (
@@ -199,29 +200,30 @@ def _average(value: Expr, result: pa.DataType, source: Schema, append_only: bool
 
 
 def adds_exactly(type_: pa.DataType) -> bool:
-    """Whether `+` preserves all digits of two numbers of this type: Spark drops those beyond 38 from the end, down to six decimals."""
+    """Return whether `+` keeps all digits of two numbers of this type. Spark drops digits beyond 38 from the end, down
+    to six decimals."""
     return not (pa.types.is_decimal(type_) and type_.precision == 38 and type_.scale > 6)
 
 
 def _quotient_scale(total: pa.Decimal128Type) -> int:
-    """The digits after the point that Spark gives a sum of this type divided by a DECIMAL(20, 0)."""
+    """Return the number of decimal digits that Spark gives to a sum of this type divided by a DECIMAL(20, 0)."""
     whole: int = total.precision - total.scale
     return min(int(total.scale) + 21, max(38 - whole, 6))
 
 
 def _wide(value: Expr) -> Expr:
-    """As a BIGINT: the least INT has no negative of its own type."""
+    """Cast a value to BIGINT: the least INT has no negative of its own type."""
     return template("CAST(x AS BIGINT)", x=value)
 
 
 def is_small_integer(value: Expr, source: Schema) -> bool:
-    """A column of at most 32 bits: its sums cannot overflow a BIGINT in practice."""
+    """Return whether a column has at most 32 bits. Its sums cannot overflow a BIGINT in practice."""
     found = source.find(value.name) if isinstance(value, exp.Column) else None
     return found is not None and pa.types.is_integer(found.type) and found.type.bit_width <= 32
 
 
 def _of_algebra(algebra: Algebra, value: Expr, result: pa.DataType) -> Accumulator:
-    """As the function's row says."""
+    """Return the accumulator that the function's algebra defines."""
     x = template("CAST(x AS DOUBLE)", x=value) if algebra.of_reals else value
     columns = tuple((name, result if type_ is None else type_) for name, type_ in algebra.parts)
     return Accumulator(
@@ -238,6 +240,6 @@ def _parsed(text: str) -> Expr:
 
 
 def template(text: str, **parts: Expr) -> Expr:
-    """A Spark expression with its column names replaced by other expressions."""
+    """Return a Spark expression with its column names replaced by other expressions."""
     expr = _parsed(text)
     return replace_columns(expr, {k: exp.paren(v, copy=True) for k, v in parts.items()}) if parts else expr.copy()

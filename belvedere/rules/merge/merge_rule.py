@@ -1,7 +1,7 @@
-"""Merge: an aggregate maintained by accumulators: what the changes bring is added to the stored state of their groups.
+"""Merge: an aggregate maintained by accumulators. The stage adds the changes to the stored state of their groups.
 
-Only one row of state per changed group is read and written, whatever the size of the group. Where the changes carry the hash of their
-group and are few, one query does it all; else a first one aggregates the changes.
+An epoch reads and writes only one row of state per changed group, whatever the size of the group. If the changes are
+few and carry the hash of their group, one query is enough; otherwise a first query aggregates the changes.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ SUFFIX = "$state"
 
 @dataclass(frozen=True)
 class MergeStage(Stage):
-    """A stage with accumulators. `plan` is over `Scan("state")` only: the rows of the relation `state`, which has the
+    """A stage with accumulators. `plan` reads only `Scan("state")`: the rows of the relation `state`, which has the
     accumulators.
 
-    `partial` is an epoch's contribution, over the slots' changes with `_weight`; `merge` combines `old` and `new` for
-    each state column after the keys. `path` is the output's access path by the groups.
+    `partial` is the contribution of an epoch, over the slots' changes with `_weight`; `merge` combines `old` and `new`
+    for each state column after the keys. `path` is the output's access path by the groups.
     """
 
     state: str
@@ -95,7 +95,7 @@ class MergeStage(Stage):
         return merge_texts(texts, self.plan, self.partial, self.merge, texts.relations[self.state])
 
     def run(self, work: Work) -> Rows | None:
-        """Aggregate the changes, merge them with the old accumulators of these groups, and compute the groups' new rows."""
+        """Aggregate the changes, merge them with the groups' old accumulators, and compute the groups' new rows."""
         state = work.prepared.states[self.state]
         any_change = work.put_deltas() or (work.is_fresh and not state.schema.key)
         if not self.restores:
@@ -108,7 +108,8 @@ class MergeStage(Stage):
         return None if found is None else work.take(found)
 
     def _replace(self, work: Work, state: Relation) -> Rows | None:
-        """Where not each row of state is a row of the output, the rows of the changed groups take the place of those that were there."""
+        """Replace the output rows of the changed groups, if rows of state and rows of the output do not correspond one
+        to one."""
         path = state.paths[0].name
         found = _changed_groups(work, state)
         if found is None:
@@ -120,15 +121,15 @@ class MergeStage(Stage):
         return work.replace(self.path, keys, work.rows("rows"))
 
     def _merge(self, work: Work, state: Relation) -> Rows | None:
-        """Write the accumulators; what differs of the output, not written yet."""
+        """Write the accumulators, and return the change of the output, which is not written yet."""
         if "first" in work.sql and keys_of_changes(work, state.paths[0]) is None:
             return self._merge_many(work, state)
         found = _changed_groups(work, state)
         return None if found is None else _changes(work, _merge_both(work, found[1], state, found[0]))
 
     def _merge_many(self, work: Work, state: Relation) -> Rows | None:
-        """Merge many changes: the groups' state is read first, with the output's columns of it; a new group has nothing
-        else.
+        """Merge many changes. Read the groups' state first, with its columns of the output; new groups have
+        no state.
         """
         shown = shown_beside(self.plan, work.output, state)
         stored, output, path = delta_schema(state), delta_schema(work.output), state.paths[0].name
@@ -138,7 +139,7 @@ class MergeStage(Stage):
             return None
         keys = keys_of([(added, path)])
         old = work.look_up(state.name, path, keys)
-        if work.is_apart(added):  # to separate new groups from others would bring rows here
+        if work.is_apart(added):  # separating new groups from others would bring rows into the driver
             work.put("new", ROWS, added)
             work.put("old", ROWS, old)
             return _changes(work, _merge_both(work, "", state, keys))
@@ -186,7 +187,10 @@ class MergeStage(Stage):
 
 
 def keys_of_changes(work: Work, path: Path) -> ColumnValues | None:
-    """The hashes of the changed groups, where the changes are few rows in the driver that carry them, or there is one group; else None."""
+    """Return the hashes of the changed groups, or None if they are not known.
+
+    They are known if the changes are few rows in the driver that carry hashes, or if there is one group.
+    """
     if not path.exprs:
         return keys_of((), pa.array([0], pa.int64()))
     found: list[tuple[Rows, str]] = []
@@ -202,7 +206,8 @@ def keys_of_changes(work: Work, path: Path) -> ColumnValues | None:
 
 
 def _changed_groups(work: Work, state: Relation) -> tuple[ColumnValues, str] | None:
-    """The changed groups' hashes, and the text before a query that merges them with their stored state; None where there are none."""
+    """Return the hashes of the changed groups, and the SQL prefix of a query that merges them with their stored state.
+    Return None if no group changed."""
     path = state.paths[0]
     keys, together = keys_of_changes(work, path), f"{work.sql['with']} "
     if keys is None:
@@ -216,7 +221,7 @@ def _changed_groups(work: Work, state: Relation) -> tuple[ColumnValues, str] | N
 
 
 def _changes(work: Work, both: Rows) -> Rows:
-    """The change of the output."""
+    """Return the change of the output."""
     shown = delta_schema(work.output)
     return work.mapped(both, shown.append(WEIGHT_FIELD), partial(_weighted, shown, tuple(work.output.internal)))
 
@@ -226,7 +231,7 @@ def _weighted(shown: pa.Schema, internal: Sequence[str], batches: Iterable[pa.Re
 
 
 def _merge_both(work: Work, together: str, state: Relation, keys: ColumnValues | pa.Array) -> Rows:
-    """One query for the new accumulators, which are written at once, and beside them the output's rows as they were and are."""
+    """Compute the new accumulators, which are written at once, and the old and new rows of the output, in one query."""
     stored, shown = delta_schema(state), delta_schema(work.output)
     sides = [_prefixed(STATE_PREFIX, stored), _prefixed(OLD_PREFIX, shown), _prefixed(NEW_PREFIX, shown), list(FLAGS)]
     rows = work.compute.compute(together + work.sql["both"], pa.schema([f for side in sides for f in side]))
@@ -236,14 +241,14 @@ def _merge_both(work: Work, together: str, state: Relation, keys: ColumnValues |
 
 
 def _prefixed(prefix: str, schema: pa.Schema) -> list[pa.Field]:
-    """A side of the query: where there is no such row it has NULLs."""
+    """Return the fields of one side of the query, with a prefix. They are NULL if there is no such row."""
     return [pa.field(prefix + f.name, f.type) for f in schema]
 
 
 def differences(
     batches: Iterable[pa.RecordBatch], shown: pa.Schema, internal: Sequence[str]
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """The output's rows that differ, with weights: the old before the new."""
+    """Yield the output rows that differ, with weights; the old row comes before the new one."""
     compared = [n for n in shown.names if n not in internal]
     for batch in batches:
         was, is_ = (batch.column(n).to_numpy(zero_copy_only=False) for n in (WAS, IS))
@@ -257,12 +262,12 @@ def differences(
 
 
 def _applies(site: Site) -> Maintain | Refusal | None:
-    """Not where some aggregate or key cannot be maintained so."""
+    """Refuse if an aggregate or key cannot be maintained by accumulators."""
     top, partition = site.top, partition_of(site.top)
     if not isinstance(top, Aggregate) or partition is None:
         return None
     if any(has_map(k.type) for k in top.keys):
-        return None  # Spark groups by maps, and does not compare them: old and new groups could not meet
+        return None  # Spark groups by maps but does not compare them: old and new groups could not be joined
     grows = site.builder.grows(top.input)
     accumulators: list[Accumulator] = []
     for item in top.aggregates:

@@ -1,7 +1,7 @@
-"""The Spark SQL of an aggregate maintained by accumulators.
+"""Spark SQL of an aggregate maintained by accumulators.
 
-In: the stage's plan and its state relation. Out: the texts `MergeStage.run` chooses from. Common table expressions carry the names of the
-temporary views that they stand for, so one text serves with and without them.
+In: the stage's plan and its state relation. Out: the texts from which `MergeStage.run` chooses. Common table
+expressions have the names of the temporary views that they replace, so one text works with and without these views.
 """
 
 from __future__ import annotations
@@ -24,21 +24,25 @@ from belvedere.rules.merge.accumulate import ROWS as COUNT
 from belvedere.schema import KEY, Schema
 
 STATE_PREFIX, OLD_PREFIX, NEW_PREFIX = "_state.", "_old.", "_new."
-"""The sides of a query for all at once: the groups' new accumulators, their rows of the output as they were, and as they are."""
+"""Prefixes of the sides of a combined query: the groups' new accumulators, their old rows of the output, and their new
+rows."""
 WAS, IS = "_was", "_is"
 FLAGS = (pa.field(WAS, pa.bool_(), nullable=False), pa.field(IS, pa.bool_(), nullable=False))
-"""Whether the group was there before, and is there now."""
+"""Whether the group existed before, and whether it exists now."""
 
 
 def merge_texts(
     texts: Texts, plan: Node, partial: Aggregate, merge: tuple[Expr, ...], state: Relation
 ) -> Mapping[str, str]:
-    """`added`, what the changes add to their groups; `both`, from the view `new` of it and from `old`, the groups' new state and
-    beside it the output's rows as they were and are; `rows`, the output's rows of the view `state`.
+    """Return the SQL texts of the stage.
 
-    `first` is `added` with the output's rows of groups of which that is all there is. It computes them for all groups, so it is there only
-    where they cannot fail. Where operators above the aggregate drop or double rows there is the new `state` in place of `both`.
-    `with` comes before these where `new` is computed in the same query.
+    `added` gives the contribution of the changes to their groups. `both` reads this as the view `new`, and the view
+    `old`; it gives the groups' new state with the old and new rows of the output. `rows` gives the output's rows of the
+    view `state`.
+
+    `first` is `added` with the output's rows of groups that have no other rows. It computes these rows for all groups,
+    so it exists only if they cannot fail. If operators above the aggregate drop or duplicate rows, the new `state`
+    replaces `both`. `with` comes before these texts if `new` is computed in the same query.
     """
     new, old = (quote(texts.view(n, ROWS)) for n in ("new", "old"))
     path = state.paths[0]
@@ -58,19 +62,22 @@ def merge_texts(
 
 
 def preserves_rows(plan: Node) -> bool:
-    """Whether the operators above an aggregate make one row of each of its rows."""
+    """Return whether the operators above an aggregate make exactly one row from each of its rows."""
     while isinstance(plan, Project):
         plan = plan.input
     return isinstance(plan, Scan)
 
 
 def _outputs(plan: Node) -> tuple[Expr, ...]:
-    """The columns of a plan as expressions over the state."""
+    """Return the columns of a plan as expressions over the state."""
     return push_down(plan, tuple(column(n) for n in plan.schema.names))
 
 
 def _cannot_fail(expr: Expr, state: Schema) -> bool:
-    """Whether an expression has a value for the changes of a group alone, which may be less than no rows; others are not looked into."""
+    """Return whether an expression cannot fail for the changes of a group alone, whose counts can be negative.
+
+    Expressions that are not known to be safe count as unsafe.
+    """
     match expr.unnest():
         case exp.Column() | exp.Literal():
             return True
@@ -83,10 +90,10 @@ def _cannot_fail(expr: Expr, state: Schema) -> bool:
 
 @dataclass(frozen=True)
 class Shown:
-    """The output's columns for a row of state: most of them are columns of the state, its `_key` or hash.
+    """The output's columns for a row of state. Most of them are columns of the state, its `_key` or its hashes.
 
-    `columns` gives the position of each column of the output, its `_key` and its hashes; the others have texts over the
-    state, or over these.
+    `columns` gives the position of each column of the output, its `_key` and its hashes. The others have texts over the
+    state, or over these columns.
     """
 
     columns: Mapping[str, str]
@@ -94,7 +101,7 @@ class Shown:
     identities: Mapping[str, str]
 
     def query(self, state: Relation, rows: str) -> str:
-        """Rows of state that a query gives, with their identity and all that is shown."""
+        """Return a query for rows of state, with their identity and all shown columns."""
         keys = state.schema.key or ()
         typed = ", ".join(
             quote(c.name) if c.name in keys else f"CAST({quote(c.name)} AS {type_text(c.type)}) AS {quote(c.name)}"
@@ -128,7 +135,8 @@ def _listed(texts: Mapping[str, str]) -> str:
 
 
 def _merged(partial: Aggregate, merge: tuple[Expr, ...]) -> dict[str, str]:
-    """The columns of the state, of old and new accumulators. A group that was there keeps its key as it was written."""
+    """Return the columns of the state, merged from old and new accumulators. An existing group keeps its key as first
+    written."""
     found = {
         i.name: f"CASE WHEN old.`{COUNT}` IS NULL THEN new.{quote(i.name)} ELSE old.{quote(i.name)} END"
         for i in partial.keys
@@ -139,7 +147,7 @@ def _merged(partial: Aggregate, merge: tuple[Expr, ...]) -> dict[str, str]:
 
 
 def _paired(partial: Aggregate, new: str, old: str) -> str:
-    """Old and new accumulators side by side."""
+    """Join old and new accumulators by the key."""
     on = " AND ".join(f"new.{quote(i.name)} <=> old.{quote(i.name)}" for i in partial.keys) or "TRUE"
     return f"{new} AS new FULL JOIN {old} AS old ON {on}"
 
@@ -147,7 +155,8 @@ def _paired(partial: Aggregate, new: str, old: str) -> str:
 def _side_by_side(
     texts: Texts, plan: Node, partial: Aggregate, merge: tuple[Expr, ...], state: Relation, new: str, old: str
 ) -> str:
-    """The new state, and the output's rows of old and new state, in one query; groups without rows are gone."""
+    """Return one query for the new state and the output's rows of the old and new state. Groups without rows are marked
+    as deleted."""
     names = state.schema.names
     merged = _merged(partial, merge)
     sides = [f"{merged[n]} AS {quote(n)}" for n in names] + [
@@ -173,7 +182,7 @@ def _side_by_side(
 
 
 def _identity(relation: Relation, names: Mapping[str, str]) -> dict[str, str]:
-    """`_key` (if its rows have one) and the hashes of a relation whose columns have other names."""
+    """Return `_key` (if the relation has one) and the hashes of a relation whose columns have other names."""
     schema = relation.schema
     renamed = Schema(tuple(replace(c, name=names[c.name]) for c in schema), tuple(names[n] for n in schema.key or ()))
     columns = {n: column(names[n]) for n in schema.names}

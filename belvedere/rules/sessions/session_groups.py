@@ -1,7 +1,9 @@
-"""Session groups: aggregates of session windows over what only grows: a session is one row of accumulators, and no row of its input.
+"""Session groups: aggregates of session windows over append-only input. A session is one row of accumulators, and its
+input rows are not stored.
 
-New rows are sessions among themselves; where these overlap or touch stored ones of their key they become one with them: a session's end is
-a gap after its last row, so two are one where each begins at or before the other's end. Only the sessions of the changed keys are read.
+New rows first form sessions among themselves. A new session that overlaps or touches a stored session of its key is
+merged with it. A session ends one gap after its last row, so two sessions merge if each begins at or before the other's
+end. An epoch reads only the sessions of the changed keys.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ from belvedere.rules.top_k.top import NEW, OWN, PartialsStage
 from belvedere.schema import Schema
 
 SESSION, ALL, ONE = "`_session`", "`_all`", "`_one`"
-"""The number of a session of its key; the accumulators of its parts, and of it."""
+"""SQL names: the number of a session within its key, the accumulators of its parts, and its own accumulators."""
 
 
 @dataclass(frozen=True)
 class SessionGroupsStage(PartialsStage):
-    """A stage for session groups. `plan` is an aggregate of the changed sessions, with `_weight`, from which the
-    output's rows are made.
+    """Stage of session groups. `plan` is an aggregate of the changed sessions, with `_weight`, from which the output's
+    rows are computed.
 
     `merge` combines `old` and `new` for each accumulator.
     """
@@ -47,7 +49,7 @@ class SessionGroupsStage(PartialsStage):
 
     @property
     def window(self) -> TimeWindow:
-        """The sessions."""
+        """Return the session window of the plan."""
         assert isinstance(self.plan, Aggregate)
         assert isinstance(self.plan.input, TimeWindow)
         return self.plan.input
@@ -71,7 +73,7 @@ class SessionGroupsStage(PartialsStage):
         return self.plan.aggregates
 
     def _added(self, texts: Texts) -> str:
-        """The sessions of the changes alone."""
+        """Return a query for the sessions of the changes alone."""
         window = self.window
         numbered = session_numbers(window, texts.query(texts.weighted(window.input), DELTA))
         time, by = quote(window.time), [quote(n) for n in window.partition]
@@ -83,15 +85,18 @@ class SessionGroupsStage(PartialsStage):
         return f"SELECT {', '.join([*by, *bounds, *items])} FROM {numbered} GROUP BY {', '.join([*by, SESSION])}"
 
     def _together(self, *parts: str) -> str:
-        """Sessions of which those that overlap or touch are one."""
+        """Return a query that merges sessions that overlap or touch."""
         window, names = self.window, [i.name for i in self._accumulators]
         by, (start, end) = [quote(n) for n in window.partition], (quote(n) for n in (window.start, window.end))
         within = f"PARTITION BY {', '.join(by)} ORDER BY {start}" if by else f"ORDER BY {start}"
         columns = ", ".join([*by, start, end, *map(quote, names)])
         both = " UNION ALL ".join(f"SELECT {columns} FROM ({p}) AS p" for p in parts)
         reach = f"max({end}) OVER ({within} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS `_reach`"
-        begins = f"SELECT *, CASE WHEN {start} <= `_reach` THEN 0 ELSE 1 END AS `_new` FROM (SELECT *, {reach} FROM ({both}) AS b) AS r"
-        # sessions of one start have one number, in whichever order they came
+        begins = (
+            f"SELECT *, CASE WHEN {start} <= `_reach` THEN 0 ELSE 1 END AS `_new` FROM (SELECT *, {reach} FROM "
+            f"({both}) AS b) AS r"
+        )
+        # sessions with the same start share a number, whatever the order of arrival
         numbered = f"SELECT *, sum(`_new`) OVER ({within} RANGE UNBOUNDED PRECEDING) AS {SESSION} FROM ({begins}) AS n"
         packed = f"collect_list(struct({', '.join(map(quote, names))})) AS {ALL}"
         bounds = f"min({start}) AS {start}, max({end}) AS {end}"
@@ -107,7 +112,8 @@ class SessionGroupsStage(PartialsStage):
         return f"SELECT {kept}, {shown} FROM (SELECT {kept}, {one} FROM ({grouped}) AS g) AS o"
 
     def writes_from(self, own: Bounds, output: Relation) -> Bounds:
-        """A session that has ended below the bound is not written again; so are those of a key below its bound."""
+        """Return the bounds below which sessions are not written again: sessions that ended below the bound, and those
+        of a key below its bound."""
         return own
 
     def holds(self, relation: Relation) -> str:
@@ -160,14 +166,14 @@ def _maintain(site: Site, top: Aggregate, window: TimeWindow, state: Accumulator
     by = ", ".join(window.partition)
     reason = f"a row of accumulators for each session{f' of {by}' if by else ''}, as the input is append-only"
     stage = SessionGroupsStage(part.name, plan, slots, owner, reason, path, state.merge)
-    # the key that the aggregate has: its rows are then those of the relation
+    # the key of the aggregate: its rows are then those of the relation
     schema = Schema(state.schema.columns, tuple(k.expr.name for k in top.keys))
     builder.emit(stage, part, schema=schema)
     return site.maintain(_results(Scan(part.name, schema), top, state))
 
 
 def _results(rows: Scan, top: Aggregate, state: Accumulators) -> Node:
-    """The aggregate's columns."""
+    """Return the aggregate's columns."""
     values = {i.name: i for i in state.results}
     return Project(rows, (*top.keys, *(values[i.name] for i in top.aggregates)))
 

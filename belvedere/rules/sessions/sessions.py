@@ -1,7 +1,7 @@
-"""Sessions: session windows over what bounds complete: the open sessions are all the state there is.
+"""Sessions: session windows over input with bounds. The state is only the open sessions.
 
 A session whose end is below the bound is final: a later row is more than a gap away. Its rows leave, and the
-computation of other sessions does not need them. Where no bound is possible the plain rule stores all rows of a key.
+computation of other sessions does not need them. If no bound is possible, the plain rule stores all rows of a key.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from belvedere.schema import WEIGHT
 
 @dataclass(frozen=True)
 class SessionsStage(OwnRowsStage):
-    """The sessions that a change can reach: those of its key that have not ended below the bound.
+    """Stage that recomputes the sessions that a change can reach: those of its key that have not ended below the bound.
 
-    Of a session that has ended no row is read to find the others, so the stage writes none again.
+    It reads no row of an ended session, so it never writes an ended session again.
     """
 
     rule = "sessions"
@@ -39,7 +39,9 @@ class SessionsStage(OwnRowsStage):
         return self.plan.inputs[0]
 
     def beside_own(self, texts: Texts) -> Node:
-        """The operator over its own stored rows but those that have changed, and the changed ones as they are now."""
+        """Return the operator over its stored rows except changed ones, and the changed rows with their present
+        values.
+        """
         given, output = self.plan.inputs[0], texts.output
         items = tuple(item_of(c) for c in given.schema)
         own: Node = Scan(OWN, output.schema)
@@ -53,7 +55,7 @@ class SessionsStage(OwnRowsStage):
 
 
 def _applies(site: Site) -> Maintain | None:
-    """Sessions that bounds make final."""
+    """Return the rule's choice for sessions that bounds make final."""
     top = site.top
     if not isinstance(top, TimeWindow) or top.kind is not TimeWindowKind.SESSION or top.schema.key is None:
         return None

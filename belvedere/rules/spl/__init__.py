@@ -1,1 +1,1 @@
-"""How aggregates over SPL windows are maintained."""
+"""Maintenance of aggregates over SPL windows."""

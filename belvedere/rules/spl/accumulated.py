@@ -1,7 +1,7 @@
-"""Which aggregates of a window are kept, as accumulators, and rows of firings by them.
+"""Aggregates of a window that are kept as accumulators, and the output rows that are computed from them.
 
-In: an `SplAggregate`, rows, blocks of rows, firings. Out: accumulators of rows as a table, and the node's rows, one per firing. What is not
-kept is computed by the query over the contents.
+In: an `SplAggregate`, rows, blocks of rows, firings. Out: accumulators of rows as a table, and the node's rows, one per
+firing. Other aggregates are computed by the query over the contents.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from belvedere.spark_sql.dialect import SparkSql
 
 
 def accumulator_of(item: Item, given: Schema) -> BlockAggregate | None:
-    """The accumulator of an aggregate; None where it has none."""
+    """Return the accumulator of an aggregate, or None if it has none."""
     call, included = item.expr, None
     if isinstance(call, exp.Filter) and isinstance(call.expression.this, exp.Column):
         call, included = call.this, call.expression.this.name
@@ -79,7 +79,8 @@ def _is_comparable(type_: pa.DataType) -> bool:
 
 
 def not_accumulated(node: SplAggregate) -> list[str]:
-    """Why the aggregates of a window are computed of its whole contents: by name what is not kept; empty where all are."""
+    """Return by name, for each aggregate without accumulator, why it is computed from the window's whole contents.
+    Empty if all have one."""
     if node.sort:
         return ["ORDER BY"]
     found = [f"GROUP BY {g.name}" for g in node.groups]
@@ -87,7 +88,8 @@ def not_accumulated(node: SplAggregate) -> list[str]:
 
 
 def accumulators_of(node: SplAggregate) -> dict[str, BlockAggregate] | None:
-    """Its aggregates by their names, and the partition's columns as in the last row; None where not all are kept."""
+    """Return the aggregates by name, and the partition's columns taken from the last row. Return None if an aggregate
+    has no accumulator."""
     if not_accumulated(node):
         return None
     given = node.input.schema
@@ -102,17 +104,17 @@ def accumulators_of(node: SplAggregate) -> dict[str, BlockAggregate] | None:
 
 
 def accumulated_columns(kept: dict[str, BlockAggregate]) -> tuple[Column, ...]:
-    """The columns of accumulators, of all aggregates."""
+    """Return the columns of the accumulators of all aggregates."""
     return tuple(Column(f"{n}.{m}", t) for n, a in enumerate(kept.values()) for m, t in enumerate(a.types))
 
 
 def accumulated(kept: dict[str, BlockAggregate], rows: pa.Table) -> pa.Table:
-    """The accumulators of each row."""
+    """Return the accumulators of each row."""
     return _table(kept, [part for a in kept.values() for part in a.of_rows(rows)])
 
 
 def folded(kept: dict[str, BlockAggregate], rows: pa.Table, first: Ints, last: Ints) -> pa.Table:
-    """The accumulators of ranges of rows."""
+    """Return the accumulators of ranges of rows."""
     found = []
     for n, a in enumerate(kept.values()):
         found += a.fold([whole(rows[f"{n}.{m}"]) for m in range(len(a.types))], first, last)
@@ -125,7 +127,8 @@ def _table(kept: dict[str, BlockAggregate], parts: list[pa.Array]) -> pa.Table:
 
 
 def firing_rows(node: SplAggregate, rows: pa.Table, firings: Firings, numbers: Ints) -> pa.Table | None:
-    """The node's rows, one per firing in their order, by the accumulators of rows; None where a value has no room: the query says which."""
+    """Compute the node's rows from the accumulators, one per firing in order. Return None if a value overflows; the
+    query then reports which one."""
     kept = accumulators_of(node)
     assert kept is not None
     try:

@@ -1,6 +1,5 @@
-"""Shared parts of the stages of SPL windows: their rows are append-only, and leave when windows evict them, not when
-bounds pass them.
-"""
+"""Shared parts of the stages of SPL windows. Their rows are append-only; they leave when windows evict them, not when
+bounds pass them."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from belvedere.rules.builder import Builder
 
 @dataclass(frozen=True)
 class ArrivingStage(Stage):
-    """A stage over rows that only arrive; what its windows hold has no bounds of event time."""
+    """A stage over append-only rows. The rows in its windows have no bounds of event time."""
 
     rebuilds = False
 
@@ -36,7 +35,7 @@ class ArrivingStage(Stage):
 
 
 def check_that_rows_arrive(builder: Builder, slots: tuple[Slot, ...], owner: str, does: str) -> None:
-    """Raises B5014 where rows of the slots may change or leave; `does` says what the view does with them."""
+    """Raise B5014 if rows of the slots can change or be deleted. `does` describes what the view does with them."""
     if builder.only_grow(slots):
         return
     view = builder.catalog.views.get(owner)

@@ -1,6 +1,7 @@
-"""Blocks of the rows that SPL windows hold: when there are any, and their columns.
+"""Blocks of the rows in SPL windows: when blocks are used, and their columns.
 
-In: an SPL aggregate. Out: the schema of its blocks. A block is `BLOCK_ROWS` rows of a partition side by side, with their accumulators.
+In: an SPL aggregate. Out: the schema of its blocks. A block is `BLOCK_ROWS` consecutive rows of a partition, with their
+accumulators.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from belvedere.rules.spl.accumulated import accumulated_columns, accumulators_of
 from belvedere.schema import Column, Schema
 
 BLOCK_ROWS = 256
-"""The rows of a block. A window of n rows is read as n / 256 blocks, and up to 256 rows at either end."""
+"""Number of rows of a block. A window of n rows is read as n / 256 blocks, plus up to 256 rows at either end."""
 PATH, BLOCK_PATH = "_h0", "_h1"
-"""The access paths of held rows: by their partition, and by their block."""
+"""Access paths of buffered rows: by partition, and by block."""
 STEPS = ("evicting", "triggering")
 """Columns of `delta`: the code of a block's last row and the limit of its first."""
 PLACED = ("number", "begun", "ended", *(f"{s}.{what}" for s in STEPS for what in ("code", "limit")))
 
 
 def has_blocks(node: SplAggregate) -> bool:
-    """Whether aggregates are kept by blocks: they can be, and a window may hold some."""
+    """Return whether aggregates are kept by blocks: all have accumulators, and a window can hold at least one block."""
     kind = node.window.kind
     if (
         isinstance(kind, Tumbling | Sliding)
@@ -35,7 +36,7 @@ def has_blocks(node: SplAggregate) -> bool:
 
 
 def block_schema(node: SplAggregate) -> Schema:
-    """The columns of blocks."""
+    """Return the columns of blocks."""
     kept = accumulators_of(node)
     assert kept is not None
     numbers = tuple(Column(n, pa.int64(), nullable=False) for n in ("block", *PLACED))

@@ -1,10 +1,9 @@
-"""Contents of windows, as an epoch reads them: the rows that may leave or arrived last, and blocks in place of the
-others.
+"""Contents of windows as an epoch reads them: the rows that may leave or arrived last, and blocks for the other rows.
 
-In: a stage, the partitions that an epoch touches, the rows that arrived. Out: `BufferContents`; the state after the
-epoch is written. A block is `BLOCK_ROWS` consecutive rows of a partition, with their accumulators. So the cost of an
-epoch follows the rows that arrive, leave and fire, plus one row for each block. All rows are read if aggregates have no
-accumulators, or if rows leave in another order than they arrived.
+In: a stage, the partitions that an epoch touches, the rows that arrived. Out: `BufferContents`, and the written state
+after the epoch. A block is `BLOCK_ROWS` consecutive rows of a partition, with their accumulators. The cost of an epoch
+follows the number of rows that arrive, leave and fire, plus one row for each block. All rows are read if aggregates
+have no accumulators, or if rows leave in another order than they arrived.
 """
 
 from __future__ import annotations
@@ -33,7 +32,8 @@ from belvedere.schema import KEY
 
 @dataclass
 class TouchedPartitions:
-    """Partitions with something to do: their texts, hashes, and what is known of them; how many rows left and came so far."""
+    """The partitions that an epoch touches: their texts, hashes and state, and the number of rows that have left and
+    arrived so far."""
 
     parts: pa.Array
     hashes: Ints
@@ -43,21 +43,22 @@ class TouchedPartitions:
 
     @classmethod
     def of(cls, stored: pa.Table, parts: pa.Array, hashes: Ints) -> TouchedPartitions:
-        """By the stored rows of partitions."""
+        """Create the partitions from their stored rows."""
         nothing = np.zeros((2, len(parts)), np.int64)
         span = (of_parts(stored, parts, name, values) for name, values in zip((LEFT, CAME), nothing, strict=True))
         return cls(parts, hashes, partitions_of(stored, parts), *span)
 
     def code(self, texts: pa.Array | pa.ChunkedArray) -> pa.Array:
-        """Which of the partitions; NULL for others."""
+        """Return the number of the partition of each text; NULL for others."""
         return pc.index_in(combined(texts), value_set=self.parts)
 
     def keys(self, partition: Ints, block: Ints) -> pa.Array:
-        """The keys of blocks."""
+        """Return the keys of blocks."""
         return pc.binary_join_element_wise(pa.array(block).cast(pa.string()), self.parts.take(pa.array(partition)), ":")
 
     def span(self, contents: BufferContents, kept: Bools) -> tuple[Ints, Ints]:
-        """LEFT and CAME afterwards, the former where the block of the oldest row begins: rows may leave before older ones."""
+        """Return LEFT and CAME after the epoch. LEFT is the start of the block of the oldest row, since rows can leave
+        before older ones."""
         given = contents.given
         came = self.until + np.bincount(given.partition[given.is_new], minlength=len(self.parts))
         left = came.copy()
@@ -68,29 +69,30 @@ class TouchedPartitions:
 
 @dataclass
 class BufferContents:
-    """Rows by partition and arrival, and blocks that stand for others of them."""
+    """Rows by partition and arrival, and blocks that represent other rows."""
 
     rows: ArrivedRows
     given: WindowRows
-    """Both."""
+    """Rows and blocks together."""
     own_sums: pa.Table | None
-    """The accumulators of the rows; None where aggregates are not kept."""
+    """Accumulators of the rows; None if aggregates have none."""
     known: pa.Table | None = None
-    """The stored blocks, also those of which the rows were read."""
+    """The stored blocks, including those whose rows were read."""
     remaining: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
-    """Which of them stand for their rows."""
+    """Mask of `known`: the blocks that represent their rows."""
     order: Ints | None = None
-    """Position of each of `given` among the rows, or after them among the remaining blocks; None for rows only."""
+    """Position of each of `given` among the rows, or after them among the remaining blocks; None if there are only
+    rows."""
 
     @property
     def can_be_slid(self) -> bool:
-        """Whether rows leave in the order in which they came, or no block hides them."""
+        """Return whether rows leave in the order in which they arrived, or no block hides them."""
         steps = self.given.evicting
         return self.order is None or steps is None or not falls(steps.codes, self.given.partition).any()
 
     @property
     def sums(self) -> pa.Table | None:
-        """The accumulators of each of `given`."""
+        """Return the accumulators of each of `given`."""
         if self.order is None or self.own_sums is None:
             return self.own_sums
         assert self.known is not None
@@ -99,7 +101,7 @@ class BufferContents:
 
     @property
     def block(self) -> Ints | None:
-        """The block of each of `given`; None where there are none."""
+        """Return the block of each of `given`, or None if there are no blocks."""
         if BLOCK not in self.rows.table.schema.names:
             return None
         found = whole(self.rows.table[BLOCK])
@@ -118,7 +120,7 @@ class BufferContents:
 
 
 def placed(stage: SplWindows, arrived: pa.Table, touched: TouchedPartitions) -> pa.Table:
-    """The new rows with their blocks."""
+    """Return the new rows with the numbers of their blocks."""
     if not stage.in_blocks or not arrived.num_rows:
         return arrived
     code = whole(touched.code(arrived[PART]))
@@ -159,7 +161,7 @@ def read(
 
 
 def _stored_blocks(stage: SplWindows, work: Work, touched: TouchedPartitions) -> pa.Table:
-    """The blocks of these partitions."""
+    """Return the blocks of these partitions."""
     first, end = -(-touched.since // BLOCK_ROWS), touched.until // BLOCK_ROWS
     partition, block = _counted(first, end)
     schema = work.stored_schema(stage.blocks)
@@ -170,14 +172,14 @@ def _stored_blocks(stage: SplWindows, work: Work, touched: TouchedPartitions) ->
 
 
 def _counted(first: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """For each place the numbers from `first` up to `end`, beside the place."""
+    """Return for each position the numbers from `first` up to `end`, and the position itself."""
     counts = np.maximum(end - first, 0)
     place = np.repeat(np.arange(len(counts)), counts)
     return place, np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts - first, counts)
 
 
 def _loose(stage: SplWindows, touched: TouchedPartitions, blocks: Blocks) -> Ints:
-    """The hashes of all blocks of rows but these."""
+    """Return the hashes of all blocks of rows except these."""
     partition, block = _counted(touched.since // BLOCK_ROWS, -(-touched.until // BLOCK_ROWS))
     width = int(block.max(initial=0)) + 1
     numbers = partition * width + block
@@ -188,7 +190,7 @@ def _loose(stage: SplWindows, touched: TouchedPartitions, blocks: Blocks) -> Int
 def _with_rows(
     stage: SplWindows, work: Work, arrived: pa.Table, touched: TouchedPartitions, blocks: Ints | None
 ) -> ArrivedRows:
-    """The new rows and the held ones of these blocks (None: of all)."""
+    """Return the new rows and the buffered ones of these blocks (None: of all blocks)."""
     by, hashes = (PATH, touched.hashes) if blocks is None else (BLOCK_PATH, blocks)
     held = work.look_up(stage.buffered, by, pa.array(np.unique(hashes))).table
     both = pa.concat_tables([conform(held, held.schema), arrived.select(held.schema.names).cast(held.schema)])
@@ -221,7 +223,7 @@ def _as_kernels_take_them(stage: SplWindows, known: pa.Table, touched: TouchedPa
 
 
 def store(stage: SplWindows, work: Work, contents: BufferContents, touched: TouchedPartitions, kept: Bools) -> None:
-    """New rows that stay come into the state, held ones that do not leave it; blocks are made and go."""
+    """Write the state: add new rows that stay, delete buffered rows that leave, and create and delete blocks."""
     rows, blocks = contents.apart(kept)
     new = contents.rows.is_new
     gone = contents.rows.table.filter(pa.array(~new & ~rows))
@@ -239,7 +241,7 @@ def store(stage: SplWindows, work: Work, contents: BufferContents, touched: Touc
 def _drop_blocks(
     stage: SplWindows, work: Work, contents: BufferContents, touched: TouchedPartitions, gone: pa.Table, stay: Bools
 ) -> None:
-    """Blocks that leave, with their rows, and those of which rows left."""
+    """Delete blocks that leave with their rows, and blocks of which some rows left."""
     known = contents.known
     if known is None or not known.num_rows:
         return
@@ -268,7 +270,7 @@ def _drop_blocks(
 def _make_blocks(
     stage: SplWindows, work: Work, contents: BufferContents, touched: TouchedPartitions, stay: Bools
 ) -> None:
-    """Blocks of the rows that are there one by one."""
+    """Create blocks from the rows that are stored individually."""
     kept = accumulators_of(stage.node)
     assert kept is not None
     rows = window_rows(stage.node, contents.rows)

@@ -1,7 +1,7 @@
-"""The contents of firings as rows, and the query that aggregates them.
+"""Contents of firings as rows, and the query that aggregates them.
 
-In: an `SplAggregate`, sorted rows, the firings found among them. Out: a table with a row for each row of each firing's contents, and
-the relational plan over it that gives the node's rows.
+In: an `SplAggregate`, sorted rows, the firings found among them. Out: a table with a row for each row of each firing's
+contents, and the relational plan that computes the node's rows from it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from belvedere.rules.spl.sorting import sorted_contents
 from belvedere.schema import TIMESTAMP, Column, Schema
 
 CONTENTS = "contents"
-"""The scan by which the query reads the contents of firings."""
+"""Scan from which the query reads the contents of firings."""
 FIRST_ARRIVAL = "$first"
-"""Where the rows of one firing are put in order: when the first row of their group arrived."""
+"""Column that orders the rows of one firing: the arrival of the first row of their group."""
 FARTHEST = 253_402_300_799_999_999
-"""The last microsecond of the year 9999: the time of a watermark that lies beyond."""
+"""The last microsecond of the year 9999, used as the time of a watermark beyond it."""
 PIECE = 1 << 21
 """Maximum number of rows of contents created at once."""
 
 
 def name_of(reading: FiringReading) -> str:
-    """The column of the contents with what a firing says of itself."""
+    """Return the column of the contents that holds a property of a firing."""
     return f"${reading}"
 
 
@@ -46,13 +46,13 @@ def readings_of(node: SplAggregate) -> tuple[FiringReading, ...]:
 
 
 def contents_schema(node: SplAggregate) -> Schema:
-    """The columns of the contents: those of the input and the readings of the firing."""
+    """Return the schema of the contents: the columns of the input and the properties of the firing."""
     added = tuple(Column(name_of(r), r.type, nullable=False, hidden=True) for r in readings_of(node))
     return Schema((*node.input.schema.columns, *added), (name_of(FiringReading.FIRING), node.order))
 
 
 def contents_plan(node: SplAggregate) -> Node:
-    """The node's rows from the contents, besides the firing's number and FIRST_ARRIVAL."""
+    """Return a plan that computes the node's rows from the contents, plus the firing's number and FIRST_ARRIVAL."""
     source = Scan(CONTENTS, contents_schema(node))
     if node.sort:
         return sorted_contents(source, node, name_of(FiringReading.FIRING), FIRST_ARRIVAL)
@@ -75,7 +75,7 @@ def _shown(node: SplAggregate, groups: Schema) -> tuple[Item, ...]:
 
 
 def _first_of_equals(expr: Expr, order: str) -> Expr:
-    """Return the expression in which, of equal greatest values, the row that arrived first wins."""
+    """Return the expression in which the first arrived row wins among equal greatest values."""
     made = expr.copy()
     for call in list(made.find_all(exp.ArgMax)):
         key = call.expression
@@ -89,7 +89,7 @@ def _first_of_equals(expr: Expr, order: str) -> Expr:
 def contents(
     node: SplAggregate, rows: pa.Table, firings: Firings, numbers: Ints, members: Ints | None
 ) -> Iterator[pa.Table]:
-    """The contents of these firings, which have these numbers, in pieces that part no firing."""
+    """Yield the contents of these firings with these numbers, in pieces that do not split a firing."""
     lengths = firings.last - firings.first + 1
     piece = np.cumsum(lengths) // PIECE
     cuts = np.flatnonzero(np.diff(piece)) + 1
@@ -128,7 +128,7 @@ def readings(node: SplAggregate, firings: Firings, numbers: Ints) -> dict[str, p
 
 
 def last_firings(firings: Firings) -> Ints:
-    """The last firing of each partition (and pane), in order."""
+    """Return the last firing of each partition (and pane), in order."""
     keys = (firings.partition,) if firings.pane is None else (firings.pane, firings.partition)
     order = np.lexsort((np.arange(len(firings)), *keys))
     final = np.ones(len(firings), np.bool_)
@@ -138,7 +138,7 @@ def last_firings(firings: Firings) -> Ints:
 
 
 def ordered(table: pa.Table) -> pa.Table:
-    """Rows of the plan in the order of their firings, in each by the first arrival of their group, without these two columns."""
+    """Sort rows of the plan by firing, then by the first arrival of their group, and drop these two columns."""
     firing = name_of(FiringReading.FIRING)
     order = [(firing, "ascending"), (FIRST_ARRIVAL, "ascending")]
     return table.sort_by(order).drop_columns([firing, FIRST_ARRIVAL])

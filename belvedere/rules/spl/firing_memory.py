@@ -16,28 +16,29 @@ from belvedere.store.stage_memory import Numbered, remembered
 
 @dataclass
 class FiringMemory(Numbered):
-    """`firings`: the number of the next firing."""
+    """`firings`: number of the next firing."""
 
     firings: int = remembered(" firings", 1)
 
     def forget(self) -> None:
-        """Begin again: what is computed again remembers no firing. The numbers of rows go on."""
+        """Reset the memory for a recomputation: no firing is remembered, but the numbers of rows continue."""
         going_on = {own.name for own in fields(Numbered)}
         for own in fields(self):
             if own.name not in going_on:
                 setattr(self, own.name, own.default)
 
     def take_firings(self, count: int) -> Ints:
-        """The numbers of the next `count` firings."""
+        """Return the numbers of the next `count` firings."""
         first, self.firings = self.firings, self.firings + count
         return np.arange(first, self.firings)
 
 
 @dataclass
 class WindowMemory(FiringMemory):
-    """Times in microseconds.
+    """Memory of a stage of windows. Times are in microseconds.
 
-    `ticked`: the clock when the stage last ran. `watermark`: the one of the last panes. `late`: the least event time of rows since then.
+    `ticked`: the clock of the stage's last run. `watermark`: the watermark of the last panes. `late`: the least event
+    time of rows since then.
     """
 
     ticked: int = remembered(" ticked", NEVER)

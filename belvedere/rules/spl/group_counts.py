@@ -1,6 +1,6 @@
-"""Counts of a window's groups: the numbers of groups and rows, and the number of rows of each.
+"""Counts of a window's groups: the number of groups, the number of rows, and the number of rows of each group.
 
-In: the groups of firings. Out: the same with these counts.
+In: the groups of firings. Out: the groups with these counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from belvedere.plan.operators.spl_aggregate import GroupCount, SplAggregate
 from belvedere.spark_sql.dialect import SparkSql
 
 ROWS = Item("$rows_of_group", exp.Count(this=exp.Star(), big_int=True), pa.int64(), nullable=False, hidden=True)
-"""How many rows a group has."""
+"""Number of rows of a group."""
 PAIRS = pa.list_(pa.struct([("at", pa.int64()), ("rows", pa.int64())]))
 
 
@@ -50,7 +50,7 @@ def _call(count: GroupCount, arrived: str) -> tuple[Expr, pa.DataType]:
 
 
 def _items(node: SplAggregate) -> Iterator[Item]:
-    """The counts as they are shown: rows by group in the order in which the groups arrived."""
+    """Yield the counts as they are shown. Rows per group are in the order in which the groups arrived."""
     for c in node.counts:
         expr: Expr = column(c.name)
         if c.count is GroupCount.BY_GROUP:

@@ -1,4 +1,4 @@
-"""The batch answer of joined SPL windows: all rows of both sides in the order of their arrival, in one call of the kernel.
+"""Batch answer of joined SPL windows: all rows of both sides in the order of arrival, in one call of the kernel.
 
 In: a node, the clock after each epoch, a function that answers plans at an epoch. Out: the node's rows after an epoch.
 """
@@ -28,7 +28,7 @@ class SplJoinReplay:
     answer: Answer
 
     def after(self, epoch: int) -> pa.Table:
-        """Its rows after an epoch (counted from 0)."""
+        """Return the node's rows after an epoch (counted from 0)."""
         node, now = self.node, self.clocks[epoch]
         tables = [
             with_values(self.answer(i, epoch, {}), w.window.columns)
@@ -57,7 +57,7 @@ class SplJoinReplay:
         return places(at, number, (self._epochs(0, number[0], epoch), self._epochs(1, number[1], epoch)))
 
     def _epochs(self, side: int, number: Ints, epoch: int) -> Ints:
-        """The epoch in which each row arrived."""
+        """Return the epoch in which each row arrived."""
         order = self.node.windows[side].order
         lasts = [whole(self.answer(self.node.inputs[side], n, {})[order]).max(initial=-1) for n in range(epoch + 1)]
         return np.searchsorted(np.maximum.accumulate(np.array(lasts, np.int64)), number)

@@ -1,6 +1,7 @@
 """One epoch of joined SPL windows.
 
-In: a stage, the rows that arrived at both sides, the clock. Out: the new results; the state after it is written.
+In: a stage, the rows that arrived at both sides, the clock. Out: the new results, and the written state after the
+epoch.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from belvedere.values.instants import microseconds
 
 
 def run_join(stage: SplJoins, work: Work) -> Rows | None:
-    """The results of what arrived and of what has become too old."""
+    """Return the results of arrived rows and of rows that have become too old."""
     if work.is_fresh:
         work.recall(FiringMemory).forget()
     has_rows = work.put_deltas()
@@ -49,7 +50,7 @@ def run_join(stage: SplJoins, work: Work) -> Rows | None:
 
 
 def _arrived(stage: SplJoins, work: Work, side: int, has_rows: bool) -> pa.Table:
-    """The new rows of a side as the state has them."""
+    """Return the new rows of a side in the form of the state."""
     schema = delta_schema(work.prepared.states[stage.buffered[side]])
     if not has_rows or work.deltas[side] is None:
         return schema.empty_table()
@@ -58,7 +59,11 @@ def _arrived(stage: SplJoins, work: Work, side: int, has_rows: bool) -> pa.Table
 
 
 def _buffered(stage: SplJoins, work: Work, side: int, arrived: tuple[pa.Table, pa.Table], now: int) -> pa.Table:
-    """The held rows that matter: of the partitions that get rows, those that new rows of the other side meet, those that are too old."""
+    """Return the buffered rows that the epoch needs.
+
+    These are the rows of the partitions that receive rows, the rows that new rows of the other side can match, and the
+    rows that are too old.
+    """
     name, age, own, other = stage.buffered[side], stage.ages[side], arrived[side], arrived[1 - side]
     found = [work.stored_schema(name).empty_table()]
     partition, key, other_key = stage.partitions[side], stage.keys[side], stage.keys[1 - side]
@@ -101,14 +106,14 @@ def _pairs(stage: SplJoins, work: Work, sides: tuple[Side, Side]) -> tuple[Ints,
 
 
 def _matched(side: Side, pairs: Ints) -> Bools:
-    """Whether each row ever had a match."""
+    """Return whether each row ever had a match."""
     found = np.array(combined(side.table[MATCHED]).to_numpy(zero_copy_only=False), np.bool_)
     found[pairs] = True
     return found
 
 
 def _store(stage: SplJoins, work: Work, n: int, side: Side, matched: Bools, now: int) -> None:
-    """New rows that stay come into the state; held ones leave it, or have had a match."""
+    """Write the state: add new rows that stay, delete buffered rows that leave, and record first matches."""
     name, age, is_outer = stage.buffered[n], stage.ages[n], stage.node.outer[n]
     is_new, gone = side.rows.place > 0, side.stays.gone
     table = side.table

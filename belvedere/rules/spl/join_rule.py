@@ -1,7 +1,7 @@
-"""SPL join: two streams in each other's sliding windows.
+"""SPL join: two streams, each joined with the other's sliding window.
 
-The rows that each window holds are state, found by what they are joined by, by their partition and by the clock at their arrival. An epoch
-looks up those that arriving rows can meet or take the place of, and those that have become too old.
+The state is the rows in both windows, indexed by join key, by partition and by the clock at their arrival. An epoch
+looks up the rows that arriving rows can match or replace, and the rows that have become too old.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from belvedere.schema import Schema
 
 @dataclass(frozen=True)
 class SplJoinStage(SplJoins):
-    """Rows that arrive joined with what the other side's window holds."""
+    """Stage that joins arriving rows with the rows in the other side's window."""
 
     rule = "spl join"
     memory = FiringMemory
@@ -46,7 +46,10 @@ class SplJoinStage(SplJoins):
             source = self.plan.inputs[n]
             by = Schema(tuple(source.schema[name] for name in window.partition), window.partition)
             clock = f"unix_micros({quote(window.clock)}) AS `{AT}`"
-            arrived = f"SELECT *, {key_text(by)} AS `{PART}`, {clock}, FALSE AS `{MATCHED}` FROM ({texts.query(source, DELTA)}) AS i"
+            arrived = (
+                f"SELECT *, {key_text(by)} AS `{PART}`, {clock}, FALSE AS `{MATCHED}` FROM "
+                f"({texts.query(source, DELTA)}) AS i"
+            )
             found[SIDES[n]] = texts.identified(texts.relations[self.buffered[n]], arrived)
         return found
 
@@ -67,7 +70,7 @@ def _applies(site: Site) -> Maintain | None:
 
 
 def _maintain(site: Site, top: SplJoin) -> Relation:
-    """The operator as a relation of its own, beside it the rows that its windows hold."""
+    """Maintain the operator as a relation of its own, and the rows in its windows beside it."""
     if site.plan is not top:
         return site.apart()
     builder, part = site.builder, site.part
@@ -92,7 +95,10 @@ def _maintain(site: Site, top: SplJoin) -> Relation:
 
 def _reason(top: SplJoin) -> str:
     left, right = (w.window.text for w in top.windows)
-    return f"arriving rows joined with the rows in the other side's window: {left}; {right}; the rows that they hold are its state"
+    return (
+        f"arriving rows joined with the rows in the other side's window: {left}; {right}; the rows that they "
+        "hold are its state"
+    )
 
 
 SPL_JOIN = Rule("spl join", _applies, is_optional=False)

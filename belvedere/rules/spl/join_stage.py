@@ -1,6 +1,7 @@
 """A stage of joined SPL windows as its epochs read it: the operator and the relations of its state.
 
-In: nothing. Out: the base of the stage that `join_rule` makes, without what it computes, and the columns of the held rows.
+In: nothing. Out: the base of the stage that `join_rule` creates, without the computation, and the columns of the
+buffered rows.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from belvedere.rules.spl.pairs import SIDES
 from belvedere.schema import Column
 
 PART, AT, MATCHED = "$part", "$at", "$matched"
-"""Columns of the held rows: the text of the partition's values, the clock at the arrival in microseconds, whether there was a match."""
+"""Columns of the buffered rows: the text of the partition's values, the clock at arrival in microseconds, and whether
+there was a match."""
 HELD_COLUMNS = (
     Column(PART, pa.string(), nullable=False),
     Column(AT, pa.int64(), nullable=False),
@@ -26,8 +28,11 @@ HELD_COLUMNS = (
 
 @dataclass(frozen=True)
 class SplJoins(ArrivingStage):
-    """`node` is the operator; `partitions` and `keys` are by side the access paths of the held rows: by their partition (None where no row
-    takes the place of another), and by what both sides are joined by (None where that is no equality)."""
+    """Base of the stage of joined windows. `node` is the operator.
+
+    `partitions` and `keys` are the access paths of the buffered rows of each side. `partitions`: by partition (None if
+    no row replaces another). `keys`: by join key (None if the condition has no equality).
+    """
 
     node: SplJoin
     partitions: tuple[str | None, str | None]
@@ -35,7 +40,7 @@ class SplJoins(ArrivingStage):
 
     @property
     def buffered(self) -> tuple[str, str]:
-        """The relations of the rows that the windows hold."""
+        """Return the relations of the rows in the windows."""
         return (f"{self.output}${SIDES[0]}", f"{self.output}${SIDES[1]}")
 
     @property

@@ -1,6 +1,7 @@
-"""Rows as the kernels of SPL windows take them.
+"""Rows in the form that the kernels of SPL windows take.
 
-In: an Arrow table of a window's input, the partition of each row. Out: `WindowRows` and `PaneRows`, and the tables that they number.
+In: an Arrow table of a window's input, the partition of each row. Out: `WindowRows` and `PaneRows`, and the tables
+whose rows they number.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ArrivedRows:
-    """Rows by partition (codes from 0 on) and arrival."""
+    """Rows sorted by partition (codes from 0 on) and arrival."""
 
     table: pa.Table
     partition: Numbers
@@ -34,18 +35,19 @@ class ArrivedRows:
 
 
 def sorted_rows(node: SplAggregate, table: pa.Table, partition: Numbers, is_new: npt.NDArray[np.bool_]) -> ArrivedRows:
-    """The rows by partition and arrival: of several inputs in one epoch, by the clock at which they arrived."""
+    """Sort rows by partition and arrival. The rows of several inputs in one epoch are ordered by the clock at which
+    they arrived."""
     order = np.lexsort((whole(table[node.order]), micros(table[node.clock]), partition))
     return ArrivedRows(table.take(pa.array(order)).combine_chunks(), partition[order], is_new[order])
 
 
 def present(node: SplAggregate, table: pa.Table) -> pa.Table:
-    """Without the rows that lack the value of a policy, or the event time: they are in no window."""
+    """Drop the rows without a value for a policy, or without event time: they are in no window."""
     return with_values(table, node.window.columns | ({node.time} if node.time is not None else set()))
 
 
 def with_values(table: pa.Table, names: Iterable[str]) -> pa.Table:
-    """Without the rows that lack a value in one of these columns."""
+    """Drop the rows without a value in one of these columns."""
     for name in sorted(names):
         known = pc.is_valid(table[name])
         if pa.types.is_floating(table[name].type):
@@ -55,7 +57,7 @@ def with_values(table: pa.Table, names: Iterable[str]) -> pa.Table:
 
 
 def window_rows(node: SplAggregate, rows: ArrivedRows) -> WindowRows:
-    """The rows of a tumbling or sliding window."""
+    """Return the rows of a tumbling or sliding window."""
     kind = node.window.kind
     assert isinstance(kind, Tumbling | Sliding)
     eviction = kind.eviction if isinstance(kind, Sliding) else None
@@ -72,7 +74,7 @@ def window_rows(node: SplAggregate, rows: ArrivedRows) -> WindowRows:
 
 
 def steps_of(policy: Policy | Punctuation | None, table: pa.Table) -> Steps | None:
-    """The column of a `delta` for the kernels; None for other policies."""
+    """Return the column of a `delta` for the kernels, or None for other policies."""
     if not isinstance(policy, Delta):
         return None
     column = combined(table[policy.column])
@@ -90,18 +92,18 @@ def _numbers(column: pa.Array) -> Any:
 
 
 def _unscaled(column: pa.Array) -> Numbers:
-    """The digits of decimals that have at most 18 of them."""
+    """Return the unscaled integers of decimals with at most 18 digits."""
     words = np.frombuffer(column.buffers()[1], np.int64)
     return words[2 * column.offset : 2 * (column.offset + len(column)) : 2].copy()
 
 
 def micros(column: Any) -> Numbers:
-    """Times in microseconds."""
+    """Return times in microseconds."""
     if pa.types.is_timestamp(column.type) and column.type.tz is None:
         return whole(column.cast(pa.timestamp("us")).cast(pa.int64()))
     return whole(column.cast(TIMESTAMP).cast(pa.int64()))
 
 
 def whole(column: Any) -> Numbers:
-    """Whole numbers without NULLs."""
+    """Return integers without NULLs."""
     return np.asarray(combined(column).cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)

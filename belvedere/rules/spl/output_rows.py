@@ -1,6 +1,6 @@
-"""Rows that a window makes as rows of its output.
+"""Results of a window as rows of its output.
 
-In: rows in their order. Out: the same with their numbers, `_key` and hashes.
+In: rows in their order. Out: the rows with their numbers, `_key` and hashes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from belvedere.rules.events import next_numbers
 
 
 def numbered(work: Work, rows: pa.Table) -> pa.Table:
-    """Rows that are only appended, with the next numbers."""
+    """Number append-only rows with the next numbers."""
     numbers = next_numbers(work, rows.num_rows)
     columns = {c.name: numbers if c.name == SEQUENCE else rows[c.name] for c in work.output.schema}
     return conform(pa.table(columns), work.output.schema.arrow)
 
 
 def identified_rows(work: Work, rows: pa.Table) -> Rows:
-    """Rows of the output with their `_key` and hashes; `rows` among the stage's texts makes them where Arrow cannot."""
+    """Return rows of the output with their `_key` and hashes. If Arrow cannot compute these, the stage's text `rows`
+    does."""
     if is_identified(work.output):
         return Rows(identified(rows, work.output))
     work.put("made", VIEW, Rows(rows))

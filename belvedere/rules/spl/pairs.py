@@ -1,7 +1,7 @@
-"""The results of joined SPL windows from rows of both sides, for epochs and for batch.
+"""Results of joined SPL windows from rows of both sides, for epochs and for batch.
 
-In: an `SplJoin`, the rows of each side with how long they stay. Out: the relational plan that finds the pairs by the condition, the tables
-that it reads, and the node's rows.
+In: an `SplJoin`, and the rows of each side with the time for which they stay. Out: the relational plan that finds the
+pairs by the condition, the tables that it reads, and the node's rows.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from belvedere.rules.spl.kernel_rows import micros, steps_of, whole
 from belvedere.schema import TIMESTAMP, Column, Schema
 
 SIDES = ("left", "right")
-"""The scans by which the plan reads the rows of the sides."""
+"""Scans from which the plan reads the rows of the sides."""
 
 
 def _marks(side: int) -> tuple[Column, Column, Column]:
-    """Beside the columns of a side: the number of the row, the place at which it arrived, the last one that finds it."""
+    """Return the columns added to those of a side: the number of the row, its arrival position, and the last position
+    that matches it."""
     row, place, last = (
         Column(f"${SIDES[side]}_{what}", pa.int64(), nullable=False) for what in ("row", "place", "last")
     )
@@ -42,7 +43,7 @@ def _read(node: SplJoin, side: int) -> Schema:
 
 
 def pairs_plan(node: SplJoin) -> Node:
-    """The numbers of the rows of each pair: of two rows one arrives while the other is there."""
+    """Return the plan for the row numbers of each pair: one row arrives while the other is in its window."""
     left, right = (Scan(SIDES[n], _read(node, n)) for n in (0, 1))
     found = [_finds(0, 1), _finds(1, 0)]
     meets: Expr = exp.Paren(this=exp.or_(*found, copy=False))
@@ -51,7 +52,7 @@ def pairs_plan(node: SplJoin) -> Node:
 
 
 def _finds(arrives: int, waits: int) -> Expr:
-    """Whether the row of one side arrives while that of the other is there."""
+    """Return whether the row of one side arrives while the row of the other is in its window."""
     (_, place, _), (_, since, last) = _marks(arrives), _marks(waits)
     after = exp.LT(this=column(since.name), expression=column(place.name))
     before = exp.LTE(this=column(place.name), expression=column(last.name))
@@ -79,7 +80,7 @@ def side_of(node: SplJoin, side: int, table: pa.Table, partition: Ints, place: I
 
 
 def given(node: SplJoin, side: int, found: Side) -> pa.Table:
-    """The rows of a side as the plan reads them."""
+    """Return the rows of a side as the plan reads them."""
     schema = _read(node, side).arrow
     marks = (np.arange(len(found.rows)), found.rows.place, found.stays.last)
     columns = [*found.table.select(schema.names[: -len(marks)]).columns, *(pa.array(m, pa.int64()) for m in marks)]
@@ -88,7 +89,7 @@ def given(node: SplJoin, side: int, found: Side) -> pa.Table:
 
 
 def pair_rows(table: pa.Table) -> tuple[Ints, Ints]:
-    """The answer of the plan."""
+    """Return the row numbers of each pair from the result of the plan."""
     left, right = (whole(c) for c in table.columns)
     return left, right
 
@@ -96,7 +97,7 @@ def pair_rows(table: pa.Table) -> tuple[Ints, Ints]:
 def results_of(
     node: SplJoin, sides: tuple[Side, Side], pairs: tuple[Ints, Ints], matched: tuple[Bools, Bools], clocks: Ints
 ) -> JoinResults:
-    """The results in their order; `matched` says of each row whether it ever had a match."""
+    """Return the results in their order. `matched` holds for each row whether it ever had a match."""
     nothing = np.zeros(0, np.int64)
     alone = [
         np.flatnonzero(s.stays.gone & ~m) if outer else nothing
@@ -107,7 +108,7 @@ def results_of(
 
 
 def result_rows(node: SplJoin, sides: tuple[Side, Side], made: JoinResults, firing: Ints) -> pa.Table:
-    """The node's rows but for their numbers; `firing` are the numbers of what made them."""
+    """Return the node's rows without their numbers. `firing` holds the numbers of the firings that made them."""
     columns: dict[str, pa.Array | pa.ChunkedArray] = {}
     for side, (found, rows) in enumerate(zip(sides, made.rows, strict=True)):
         taken = found.table.take(pa.array(rows, mask=rows < 0))

@@ -1,7 +1,7 @@
-"""The batch answer of SPL windows: all rows in the order of their arrival, by the same clock, in one call of the kernels.
+"""Batch answer of SPL windows: all rows in the order of arrival, with the same clock, in one call of the kernels.
 
-In: a node, the clock and the bound of its event time after each epoch, a function that answers plans at an epoch. Out: the node's rows
-after an epoch.
+In: a node, the clock and the bound of its event time after each epoch, a function that answers plans at an epoch. Out:
+the node's rows after an epoch.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class SplReplay:
     bounds: tuple[int, ...]
     answer: Answer
     ends: bool = False
-    """Whether the input ends: `flushOnFinal` counts only there."""
+    """Whether the input ends. `flushOnFinal` has an effect only then."""
 
     def after(self, epoch: int) -> pa.Table:
-        """Its rows after an epoch (counted from 0)."""
+        """Return the node's rows after an epoch (counted from 0)."""
         rows = self._sorted(self.answer(self.node.input, epoch, {}))
         firings, members = (
             self._panes(rows, epoch) if isinstance(self.node.window.kind, Interval) else self._windows(rows, epoch)
@@ -106,7 +106,7 @@ class SplReplay:
 
 
 def at_the_end(rows: ArrivedRows, found: Found, order: str, now: int) -> tuple[Firings, Ints]:
-    """The firings, and behind them one of each partition that holds rows still."""
+    """Return the firings, then one more for each partition that still holds rows."""
     members = np.arange(len(rows.partition)) if found.members is None else found.members
     kept = np.flatnonzero(found.kept)
     begin = np.flatnonzero(np.append(True, np.diff(rows.partition[kept]) != 0))
@@ -121,7 +121,7 @@ def at_the_end(rows: ArrivedRows, found: Found, order: str, now: int) -> tuple[F
 
 
 def partition_codes(keys: pa.Table, rows: int) -> Ints:
-    """A number for the partition of each row: equal where GROUP BY says so."""
+    """Number the partition of each row. Rows have equal numbers if GROUP BY treats them as equal."""
     codes: dict[Any, int] = {}
     if not keys.num_columns:
         return np.zeros(rows, np.int64)

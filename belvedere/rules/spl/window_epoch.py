@@ -1,6 +1,7 @@
 """One epoch of SPL windows.
 
-In: a stage, the rows that arrived, the clock and the bounds. Out: the change of the output; the state after it is written.
+In: a stage, the rows that arrived, the clock and the bounds. Out: the change of the output, and the written state after
+the epoch.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from belvedere.values.instants import microseconds
 
 
 def run_windows(stage: SplWindows, work: Work) -> Rows | None:
-    """Tumbling and sliding windows."""
+    """Run an epoch of tumbling and sliding windows."""
     now, memory = microseconds(work.clock), _memory(work)
     ticked, memory.ticked = memory.ticked, now
     arrived = present(stage.node, _arrived(stage, work))
@@ -61,7 +62,7 @@ def run_windows(stage: SplWindows, work: Work) -> Rows | None:
 
 
 def _ranks(stage: SplWindows, work: Work, contents: BufferContents) -> Ints:
-    """The places of rows in the order of a sort."""
+    """Return the positions of rows in the order of a sort."""
     work.put(RANKED, VIEW, Rows(contents.rows.table.select(stage.node.input.schema.names)))
     return ranks(work.compute.compute(work.sql[RANKED]).table, contents.given.number)
 
@@ -69,7 +70,7 @@ def _ranks(stage: SplWindows, work: Work, contents: BufferContents) -> Ints:
 def _store(
     stage: SplWindows, work: Work, contents: BufferContents, touched: TouchedPartitions, found: Found, now: int
 ) -> None:
-    """The rows that windows hold afterwards, and what is known of the partitions."""
+    """Store the rows that remain in windows, and the state of the partitions."""
     store(stage, work, contents, touched, found.kept)
     due = next_due(stage.window, contents.given, found.kept, found.partitions, now)
     span = touched.span(contents, found.kept)
@@ -86,7 +87,7 @@ def _memory(work: Work) -> WindowMemory:
 
 
 def _arrived(stage: SplWindows, work: Work) -> pa.Table:
-    """The new rows as the state has them."""
+    """Return the new rows in the form of the state."""
     schema = delta_schema(work.prepared.states[stage.buffered])
     if not work.put_deltas():
         return schema.empty_table()
@@ -94,7 +95,7 @@ def _arrived(stage: SplWindows, work: Work) -> pa.Table:
 
 
 def _touched(stage: SplWindows, work: Work, arrived: pa.Table, now: int) -> tuple[pa.Array, Ints]:
-    """The partitions that have something to do, by their texts, and the hashes of their values."""
+    """Return the partitions that have something to do: their texts, and the hashes of their values."""
     texts, hashes = combined(arrived[PART]), combined(arrived[PATH])
     if stage.takes_all:
         more = work.look_up(stage.partitions, None, None).table
@@ -111,7 +112,7 @@ def _touched(stage: SplWindows, work: Work, arrived: pa.Table, now: int) -> tupl
 
 
 def run_panes(stage: SplWindows, work: Work) -> Rows | None:
-    """Windows of event time."""
+    """Run an epoch of event-time windows."""
     node, kind = stage.node, stage.window.kind
     assert isinstance(kind, Interval)
     assert node.time is not None
@@ -151,7 +152,7 @@ def run_panes(stage: SplWindows, work: Work) -> Rows | None:
 
 
 def _in_time(stage: SplWindows, arrived: pa.Table, watermark: int) -> pa.Table:
-    """The new rows that are in time, with the watermark under which they came and their time."""
+    """Return the new rows that are not late, with their time and the watermark at their arrival."""
     kind = stage.window.kind
     assert isinstance(kind, Interval)
     times = micros(arrived[stage.node.time])
@@ -166,7 +167,7 @@ def _in_time(stage: SplWindows, arrived: pa.Table, watermark: int) -> pa.Table:
 
 
 def _shown(stage: SplWindows, work: Work, firings: Firings) -> tuple[Firings, Ints]:
-    """The firings that the output shows, and their numbers."""
+    """Return the firings that the output shows, and their numbers."""
     numbers = np.arange(len(firings)) + work.recall(WindowMemory).firings
     if stage.node.every:
         return firings, numbers
@@ -177,7 +178,7 @@ def _shown(stage: SplWindows, work: Work, firings: Firings) -> tuple[Firings, In
 def _made(
     stage: SplWindows, sums: pa.Table | None, members: Ints | None, firings: Firings, numbers: Ints
 ) -> pa.Table | None:
-    """The rows of firings by accumulators; None where they cannot be found so."""
+    """Compute the rows of firings from accumulators. Return None if the node needs the window's contents."""
     if not len(firings):
         return stage.node.schema.arrow.empty_table()
     if sums is None:
@@ -186,7 +187,8 @@ def _made(
 
 
 def _written(stage: SplWindows, work: Work, made: pa.Table, hashes: pa.Array | None) -> Rows | None:
-    """The change of the output by the rows of firings, whose access path has these hashes (None: each pane has its row)."""
+    """Return the change of the output for the rows of firings. `hashes` are those of their access path (None: each pane
+    has its row)."""
     if not made.num_rows:
         return None
     if stage.node.every:
@@ -201,7 +203,7 @@ def _written(stage: SplWindows, work: Work, made: pa.Table, hashes: pa.Array | N
 def _queried(
     stage: SplWindows, work: Work, rows: pa.Table, firings: Firings, numbers: Ints, members: Ints | None
 ) -> tuple[pa.Table, pa.Array | None]:
-    """The rows of firings by the query over their contents, and the hashes of their panes."""
+    """Compute the rows of firings by the query over their contents. Return them with the hashes of their panes."""
     tables, hashes = [], []
     for piece in contents(stage.node, rows, firings, numbers, members):
         work.put(CONTENTS, VIEW, Rows(piece))

@@ -1,7 +1,7 @@
 """SPL: aggregates over the windows of IBM Streams' SPL.
 
-The rows that windows hold, and what is known of each partition, are state. An epoch takes the rows that arrived and the timers that
-fell due since the epoch before, finds the firings by the kernels, and aggregates their contents.
+The state is the rows in windows, and one row per partition. An epoch takes the rows that arrived and the timers that
+fell due since the previous epoch, finds the firings by the kernels, and aggregates their contents.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from belvedere.schema import Schema
 
 @dataclass(frozen=True)
 class SplStage(SplWindows):
-    """Aggregates over windows."""
+    """Stage of aggregates over windows."""
 
     rule = "spl"
     memory = WindowMemory
@@ -88,7 +88,7 @@ class SplStage(SplWindows):
 
 
 def _panes(node: SplAggregate) -> Node:
-    """The partition and the pane of each row of the contents, as the output calls them."""
+    """Return the partition and the pane of each row of the contents, under the output's names."""
     assert node.pane is not None
     start = name_of(FiringReading.INTERVAL_START)
     schema = contents_schema(node)
@@ -100,7 +100,7 @@ def _applies(site: Site) -> Maintain | None:
 
 
 def _maintain(site: Site, top: SplAggregate) -> Relation:
-    """The operator as a relation of its own, beside it the rows that its windows hold."""
+    """Maintain the operator as a relation of its own, and the rows in its windows beside it."""
     if site.plan is not top:
         return site.apart()
     builder, part = site.builder, site.part
@@ -136,7 +136,10 @@ def _reason(top: SplAggregate) -> str:
     by = f" by {', '.join(i.name for i in top.partition)}" if top.partition else ""
     timer = isinstance(top.window.kind, Sliding)
     what = "every firing" if top.every else "the last firing"
-    said = f"{what} of {'sliding' if timer else 'the'} windows{by}: {top.window.text}; the rows that they hold are its state"
+    said = (
+        f"{what} of {'sliding' if timer else 'the'} windows{by}: {top.window.text}; the rows that they hold "
+        "are its state"
+    )
     if has_blocks(top):
         return f"{said}, read by blocks of {BLOCK_ROWS}"
     whole = not_accumulated(top)

@@ -1,6 +1,6 @@
 """A stage of SPL windows as its epochs read it: the operator and the relations of its state.
 
-In: nothing. Out: the base of the stage that `window_rule` makes, without what it computes.
+In: nothing. Out: the base of the stage that `window_rule` creates, without the computation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from belvedere.rules.spl.block_columns import has_blocks
 
 @dataclass(frozen=True)
 class SplWindows(ArrivingStage):
-    """`node` is the operator; `source` its input's plan down to the catalog's inputs, for bounds; `path` the output's access path."""
+    """Base of the stage of windows. `node` is the operator, `source` its input's plan down to the catalog's inputs (for
+    bounds), `path` the output's access path."""
 
     node: SplAggregate
     source: Node
@@ -26,32 +27,32 @@ class SplWindows(ArrivingStage):
 
     @property
     def window(self) -> SplWindow:
-        """The clause."""
+        """Return the window clause."""
         return self.node.window
 
     @property
     def has_panes(self) -> bool:
-        """Whether event time ends the windows."""
+        """Return whether event time ends the windows."""
         return isinstance(self.window.kind, Interval)
 
     @property
     def buffered(self) -> str:
-        """The relation of the rows that windows hold."""
+        """Return the relation of the rows in windows."""
         return self.output + window_state.ROWS
 
     @property
     def partitions(self) -> str:
-        """The relation with a row for each partition."""
+        """Return the relation with a row for each partition."""
         return self.output + window_state.PARTITIONS
 
     @property
     def blocks(self) -> str:
-        """The relation of blocks of these rows."""
+        """Return the relation of blocks of these rows."""
         return self.output + window_state.BLOCKS
 
     @cached_property
     def in_blocks(self) -> bool:
-        """Whether blocks stand for rows."""
+        """Return whether blocks can represent rows."""
         return has_blocks(self.node)
 
     @property
@@ -60,7 +61,7 @@ class SplWindows(ArrivingStage):
 
     @property
     def takes_all(self) -> bool:
-        """Whether a row may bear on any partition."""
+        """Return whether a row can affect any partition."""
         return isinstance(self.window.forgetting, PartitionCount | TupleCount) or self.window.evicted
 
     @property

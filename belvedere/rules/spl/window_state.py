@@ -1,7 +1,7 @@
 """Stored state of SPL windows between two epochs: the windows' rows, and a row for each partition.
 
 In: the rows and partitions of an epoch. Out: tables in the form of the state, and the next time at which a partition
-fires or evicts by itself.
+fires or evicts without a new row.
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ from belvedere.plan.operators.spl_windows import PartitionAge, Sliding, SplWindo
 from belvedere.schema import KEY, Column, Schema
 
 ROWS = "$rows"
-"""Suffix of the relation with the rows that windows hold."""
+"""Suffix of the relation with the rows in windows."""
 PARTITIONS = "$partitions"
 """Suffix of the relation with a row for each partition."""
 PART, UNDER, TIME = "$part", "$under", "$time"
-"""Columns of the held rows: the text of the partition's values, the watermark at the arrival, the event time in microseconds."""
+"""Columns of the buffered rows: the text of the partition's values, the watermark at arrival, and the event time in
+microseconds."""
 HELD_COLUMNS = (
     Column(PART, pa.string(), nullable=False),
     Column(UNDER, pa.int64(), nullable=False),
     Column(TIME, pa.int64(), nullable=False),
 )
 BLOCK = "$block"
-"""A further column of held rows where blocks stand for some: how many blocks of its partition came before."""
+"""Additional column of buffered rows if blocks are used: the number of earlier blocks of the partition."""
 BLOCKS = "$blocks"
 """Suffix of the relation of the blocks."""
 DUE, HASH, LEFT, CAME = "due", "hash", "left", "came"
-"""Columns of partitions: the number of rows that arrived, and a lower limit of the number of first rows that left."""
+"""Columns of partitions. CAME is the number of rows that arrived, LEFT a lower limit of the number of oldest rows that
+left."""
 KNOWN = tuple(vars(Partitions.fresh(0)))
 """Columns of a partition, by the names of `Partitions`."""
 PARTITION_SCHEMA = Schema(
@@ -51,7 +53,7 @@ PARTITION_SCHEMA = Schema(
 
 
 def buffered_schema(given: Schema, order: str, in_blocks: bool) -> Schema:
-    """The columns of the rows that windows hold."""
+    """Return the columns of the rows in windows."""
     block = (Column(BLOCK, pa.int64(), nullable=False),) if in_blocks else ()
     return Schema((*given.columns, *HELD_COLUMNS, *block), (order,))
 
@@ -65,7 +67,7 @@ def partitions_of(table: pa.Table, parts: pa.Array) -> Partitions:
 
 
 def of_parts(table: pa.Table, parts: pa.Array, name: str, values: Any) -> Any:
-    """A column of the stored partitions, in the order of `parts`, put over the values of unknown ones."""
+    """Return a column of the stored partitions in the order of `parts`, with `values` for unknown ones."""
     if table.num_rows:
         index = pc.index_in(combined(table["part"]), value_set=parts).to_numpy(zero_copy_only=False)
         values[index] = combined(table[name]).to_numpy(zero_copy_only=False)
@@ -75,7 +77,7 @@ def of_parts(table: pa.Table, parts: pa.Array, name: str, values: Any) -> Any:
 def partition_rows(
     parts: pa.Array, hashes: Ints, known: Partitions, span: tuple[Ints, Ints], due: Ints, chosen: Bools
 ) -> pa.Table:
-    """The rows of the chosen partitions, with `_key`; `span` is their LEFT and CAME."""
+    """Return the rows of the chosen partitions, with `_key`. `span` is their LEFT and CAME."""
     made: dict[str, Any] = {"part": parts, HASH: pa.array(hashes), LEFT: pa.array(span[0]), CAME: pa.array(span[1])}
     made |= {n: pa.array(values) for n, values in vars(known).items()}
     made[DUE] = pa.array(due, mask=due == GREATEST)
@@ -85,7 +87,7 @@ def partition_rows(
 
 
 def next_due(window: SplWindow, rows: WindowRows, kept: Bools, after: Partitions, now: int) -> Ints:
-    """For each partition the next time at which something happens without a row; GREATEST for none."""
+    """Return for each partition the next time at which it acts without a new row; GREATEST if there is none."""
     due = np.full(len(after), GREATEST, np.int64)
     latest = np.full(len(after), NEVER, np.int64)
     np.maximum.at(latest, rows.partition[kept], rows.at[kept])

@@ -1,1 +1,1 @@
-"""Rules of the first rows, of all or of each key."""
+"""Rules of top-k: the first rows overall or of each key."""

@@ -1,7 +1,9 @@
-"""First: the first rows of all, from a stored few: no more than the view shows where rows only arrive, else some to follow them.
+"""First: the first rows overall, from a limited number of stored rows. An append-only input needs only the shown rows;
+others need some more to replace deleted ones.
 
-Rows behind the last stored one are not known: as long as enough stored rows are left nothing else is read; when too few are, all rows are
-read once. Source: Yi, Yu, Yang, Xia, Chen, 'Efficient maintenance of materialized top-k views', ICDE 2003.
+Rows after the last stored one are not known. If enough stored rows are left after a change, the stage reads nothing
+else; otherwise it reads all rows once. Source: Yi, Yu, Yang, Xia, Chen, 'Efficient maintenance of materialized top-k
+views', ICDE 2003.
 """
 
 from __future__ import annotations
@@ -36,21 +38,23 @@ from belvedere.store.stage_memory import StageMemory, remembered
 MORE = 1_000
 """Minimum number of rows stored beyond those that a view of first rows shows."""
 MANY = 10_000
-"""Views that show more first rows than these are recomputed whole where rows go: the driver puts them in order by itself."""
+"""Maximum number of first rows that are maintained in the driver. Larger views are recomputed whole if rows are
+deleted."""
 PLACE = "_row"
 PLACE_FIELD = pa.field(PLACE, pa.int64())
 
 
 @dataclass
 class FirstMemory(StageMemory):
-    """`complete`: 1 where the stored first rows are all rows there are."""
+    """`complete`: 1 if the stored first rows are all rows of the input."""
 
     complete: int = remembered("$complete", 0)
 
 
 @dataclass(frozen=True)
 class FirstStage(OperatorStage):
-    """`plan` is a TopK; of its rows the first `least` are shown, the others are there to follow when some of them go."""
+    """Stage of the first rows. `plan` is a TopK; the first `least` of its rows are shown, the others replace them if
+    some are deleted."""
 
     least: int
 
@@ -60,12 +64,13 @@ class FirstStage(OperatorStage):
 
     @property
     def limit(self) -> int:
-        """How many rows are stored at most."""
+        """Return the maximum number of stored rows."""
         assert isinstance(self.plan, TopK)
         return self.plan.limit or 0
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
-        """`rows` are the first of all; `placed` are changes beside the stage's own rows (weight 0) with their place among these."""
+        """Return the texts. `rows` gives the first rows of all; `placed` gives the changes and the stage's own rows
+        (weight 0) with their positions."""
         top, names = self.plan, texts.names
         assert isinstance(top, TopK)
         changes = with_column(top.input, WEIGHT_COLUMN, names)
@@ -81,7 +86,7 @@ class FirstStage(OperatorStage):
         return {"rows": texts.rows(top, ROWS), "placed": texts.rows(both, kinds, place)}
 
     def run(self, work: Work) -> Rows | None:
-        """Put changed rows in their place among the stored ones, or read all rows where that leaves too few."""
+        """Insert changed rows at their positions among the stored ones. If too few rows are left, read all rows."""
         if work.is_fresh:
             return self._read_all(work)
         if not work.put_deltas():
@@ -101,9 +106,10 @@ class FirstStage(OperatorStage):
         return work.replace(None, None, rows.reader())
 
     def _placed(self, work: Work) -> tuple[pa.Table | None, pa.Array]:
-        """The first rows after the change in their order, None where too few are known, and all keys that changed.
+        """Return the first rows after the change in their order, and all changed keys. The rows are None if too few are
+        known.
 
-        Whatever is not stored comes after the last stored row, be that one still there or not.
+        Rows that are not stored come after the last stored row, even if that row has been deleted.
         """
         work.put(OWN, ROWS, work.look_up(self.output, None, None))
         both = work.rows("placed", WEIGHT_FIELD, PLACE_FIELD).table
@@ -120,7 +126,7 @@ class FirstStage(OperatorStage):
         return both.filter(pa.array(there)), changed
 
     def _difference(self, known: pa.Table, changed: pa.Array, work: Work) -> tuple[pa.Array, pa.RecordBatchReader]:
-        """The keys whose stored rows change, and the rows that they have then: what is over the limit goes."""
+        """Return the keys whose stored rows change, and their new rows. Rows over the limit are deleted."""
         if known.num_rows > self.limit:
             work.recall(FirstMemory).complete = 0
         over = combined(known[KEY].slice(self.limit))
@@ -156,7 +162,8 @@ def _maintain(site: Site, top: TopK) -> Relation:
 
 
 def _maintain_more(site: Site, top: TopK, shown: int, part: StageOwner) -> Relation:
-    """At least the rows that are shown, and at most as many more. No other view has this relation: how many there are is its own."""
+    """Maintain the rows that are shown, and a limited number of further rows. Other views do not share this relation,
+    since its size depends on the view."""
     slots, operator = site.builder.slots(top, None, part.owner)
     more = max(shown, MORE)
     longer = replace(top, input=operator.inputs[0], limit=shown + more, offset=0)

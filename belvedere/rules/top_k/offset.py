@@ -1,6 +1,7 @@
-"""OFFSET as the rows that are not among the first: what comes then has rules that need not all rows.
+"""OFFSET as the rows that are not among the first ones, so that cheaper rules apply to the result.
 
-In: a TopK. Out: operators of the same meaning: an ANTI join with the first rows, by key, and the first of what it leaves.
+In: a TopK. Out: operators of the same meaning: an ANTI join with the first rows, by key, and the first rows of its
+result.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ GONE = "_gone."
 
 
 def _without_first(site: Site, top: TopK) -> Node | None:
-    """None where the rows are maintained together with those before them, or these are too many."""
+    """Return the plan without the first rows. Return None if the rows are maintained together with those before them,
+    or if these are too many."""
     schema, limit = top.input.schema, top.limit
     if top.partition or needs_clock(top) or not 0 < top.offset <= MANY:
         return None

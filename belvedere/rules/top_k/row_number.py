@@ -1,7 +1,8 @@
-"""Row number: the rows whose `row_number()` is at most k are the first k of each key, which `top` maintains where rows only arrive.
+"""Row number: the rows whose `row_number()` is at most k are the first k of each key. `top` maintains them if the input
+is append-only.
 
-The relation has the key of the rows that are numbered, so its changes are those that the window function would give. Where the numbers
-are read `top` gives them: the first k of a key have the same numbers among themselves as among all.
+The relation has the key of the numbered rows, so its changes are those of the window function. If the view reads the
+numbers, `top` computes them: the first k rows of a key have the same numbers among themselves as among all rows.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def _maintain(site: Site, top: Window, first: TopK, item: Item, is_read: bool) -
 
 
 def _first_rows(node: Window, expr: Expr, limit: int) -> TopK | None:
-    """The rows with the least numbers; None where the function is another one, or its keys are not plain columns."""
+    """Return the rows with the least numbers. Return None for other functions, or if keys are not plain columns."""
     window = expr if isinstance(expr, exp.Window) else None
     order = None if window is None else window.args.get("order")
     if window is None or not isinstance(window.this, exp.RowNumber) or order is None:
@@ -64,9 +65,10 @@ def _first_rows(node: Window, expr: Expr, limit: int) -> TopK | None:
 
 
 def _limit(plan: Node, top: Window, name: str) -> tuple[int | None, bool]:
-    """The greatest number that filters above the window let through (None where there is none), and whether more than that is read.
+    """Return the greatest number that passes the filters above the window (None if there is no limit), and whether the
+    number is read otherwise.
 
-    A number that can only be 1 is known.
+    A number that can only be 1 is known, so it need not be read.
     """
     limits: list[int] = []
     is_read = False
@@ -86,7 +88,8 @@ def _limit(plan: Node, top: Window, name: str) -> tuple[int | None, bool]:
 
 
 def _above_first(plan: Node, top: Node, rows: Node, name: str, limit: int) -> tuple[Node, str]:
-    """The linear operators over the first rows, without conditions that hold for all of them; how the number is called there."""
+    """Return the linear operators over the first rows, without conditions that are always true, and the name of the
+    number there."""
     if plan is top:
         return rows, name
     below, name = _above_first(plan.inputs[0], top, rows, name, limit)
@@ -100,7 +103,7 @@ def _above_first(plan: Node, top: Node, rows: Node, name: str, limit: int) -> tu
 
 
 def _above(plan: Node, top: Node) -> Iterator[Node]:
-    """The linear operators over one, from the first on."""
+    """Yield the linear operators over a node, starting at the top."""
     while plan is not top:
         yield plan
         plan = plan.inputs[0]
@@ -111,7 +114,8 @@ def _reads(expr: Expr, name: str) -> bool:
 
 
 def _at_most(test: Expr, name: str) -> int | None:
-    """The greatest value of the column for which a comparison with a number holds, of 1 and more; None for other conditions."""
+    """Return the greatest integer (1 or more) that satisfies a comparison of the column with a constant. Return None
+    for other conditions."""
     if not isinstance(test, (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE)):
         return None
     column, number = test.this.unnest(), test.expression.unnest()

@@ -1,6 +1,6 @@
-"""Top: the first rows per key of an input that only grows: its own output is all the state it needs.
+"""Top: the first rows per key of an append-only input. Its output is the only state that it needs.
 
-A row that is not among the first now can never count again, so nothing else is read.
+A row that is not among the first rows now can never become one, so the stage reads nothing else.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ from belvedere.rules.whole import OperatorStage
 from belvedere.schema import KEY
 
 OWN, NEW = "own", "new"
-"""The scans by which a stage reads its own rows, and the first ones of its changes."""
+"""Scans from which a stage reads its own rows, and the first rows of its changes."""
 
 
 @dataclass(frozen=True)
 class OwnRowsStage(Stage):
-    """Computes the changed keys from the changed rows and its own stored ones; `path` is the output's access path by these keys."""
+    """Stage that computes the changed keys from the changed rows and its own stored ones. `path` is the output's access
+    path by these keys."""
 
     path: str
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
-        """`rows` of the changed keys, from the changes; of many, what `many` needs."""
+        """Return the text `rows` for the rows of the changed keys, and the texts that `many` needs."""
         kinds = {**dict.fromkeys(texts.names, DELTA), OWN: ROWS}
         return {"rows": texts.rows(self.beside_own(texts), kinds), **self.texts_of_many(texts)}
 
@@ -50,12 +51,12 @@ class OwnRowsStage(Stage):
         return {"groups": texts.groups(self.changed, self.path)}
 
     def beside_own(self, texts: Texts) -> Node:
-        """The operator over changes and `Scan(OWN)`."""
+        """Return the operator over changes and `Scan(OWN)`."""
         raise NotImplementedError
 
     @property
     def changed(self) -> Node:
-        """The operator's input over the slots alone."""
+        """Return the operator's input over the slots alone."""
         raise NotImplementedError
 
     def run(self, work: Work) -> Rows | None:
@@ -67,21 +68,21 @@ class OwnRowsStage(Stage):
         return None if keys.is_empty else self.run_groups(work, keys)
 
     def run_groups(self, work: Work, keys: ColumnValues) -> Rows:
-        """The groups with these hashes."""
+        """Compute the groups with these hashes."""
         work.put(OWN, ROWS, work.look_up(self.output, self.path, keys))
         return work.replace(self.path, keys, work.rows("rows"))
 
     def run_many(self, work: Work) -> Rows | None:
-        """The same where many changes do not say their groups: a query of its own asks for these."""
+        """Compute the output if there are many changes without group hashes. A separate query finds the groups."""
         keys = keys_of([(work.compute.compute(work.sql["groups"], pa.schema([(self.path, pa.int64())])), self.path)])
         return None if keys.is_empty else self.run_groups(work, keys)
 
 
 @dataclass(frozen=True)
 class PartialsStage(OwnRowsStage):
-    """Makes of many changes rows of their own first: those of a group without stored rows are what it has.
+    """Stage that first reduces many changes to partial results. For a group without stored rows, these are the result.
 
-    Texts: `added`, the rows of the changes alone; `together`, those of `Scan(NEW)` and `Scan(OWN)`.
+    Texts: `added` gives the rows of the changes alone; `together` gives those of `Scan(NEW)` and `Scan(OWN)`.
     """
 
     reads_once = True
@@ -92,7 +93,7 @@ class PartialsStage(OwnRowsStage):
         if keys.is_empty:
             return None
         own = work.look_up(self.output, self.path, keys)
-        if work.is_apart(added):  # to separate what is new would bring rows here
+        if work.is_apart(added):  # separating new rows would bring rows into the driver
             together = added if own.is_empty else self._both(work, added, own)
             return work.replace(KEY, keys_of([(own, KEY), (together, KEY)]), together)
         if own.is_empty:
@@ -113,7 +114,8 @@ class PartialsStage(OwnRowsStage):
 
 @dataclass(frozen=True)
 class TopStage(OperatorStage, PartialsStage):
-    """`plan` is a TopK over the union of the changes and its own rows. Of many changes their own first rows are found first."""
+    """Stage of the first rows per key. `plan` is a TopK over the union of the changes and its own rows. Many changes
+    are first reduced to their own first rows."""
 
     rule = "top"
 
@@ -135,7 +137,7 @@ class TopStage(OperatorStage, PartialsStage):
 
 
 def needs_only_top(builder: Builder, top: TopK) -> bool:
-    """Whether the first rows of an input that only grows are enough: no row below them will ever be needed."""
+    """Return whether the first rows of an append-only input are enough: no other row is ever needed."""
     chosen = TOP.name not in builder.options.off and top.limit is not None and not top.offset
     return chosen and base_scan(top.input) is not None and builder.grows(top.input)
 
@@ -148,7 +150,7 @@ def _applies(site: Site) -> Maintain | None:
 
 
 def maintain_top(site: Site, top: TopK, partition: Partition) -> Relation:
-    """The first rows as a relation of their own, which has the input's key."""
+    """Maintain the first rows as a relation of their own with the input's key."""
     if site.plan is not top:
         return site.apart()
     builder, part = site.builder, site.part
@@ -159,7 +161,7 @@ def maintain_top(site: Site, top: TopK, partition: Partition) -> Relation:
     path = builder.path_of(part, partition.output, partition.types)
     by = f" by {', '.join(top.partition)}" if top.partition else ""
     reason = f"the first {top.limit}{by}: its input is append-only, so no other row can be needed"
-    # new and stored rows are apart: the key stays
+    # new and stored rows are disjoint, so the key stays
     return builder.emit(site.stage(TopStage, both, slots, reason, path=path), part, schema=top.schema)
 
 

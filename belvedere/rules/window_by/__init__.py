@@ -1,1 +1,1 @@
-"""WINDOW BY kept up to date."""
+"""Maintenance of WINDOW BY."""

@@ -1,8 +1,8 @@
-"""Which windows of a changed partition are found again: those that the change can reach.
+"""Finds the windows of a changed partition that a change can affect, to recompute only these.
 
-In: the changes of the rows that WINDOW BY reads, and the stored rows. Out: rows to find windows in, and where these start. Of each changed
-partition a stretch of rows around the change is read, and made longer until it is proven that no window outside depends on the change; in
-the end it is the whole partition.
+In: the changes of the rows that WINDOW BY reads, and the stored rows. Out: rows to find windows in, and where these
+start. Of each changed partition, a range of rows around the change is read. It is extended until no window outside
+depends on the change, at most to the whole partition.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from belvedere.schema import KEY
 FIRST_ROWS = 8_192
 """Number of rows, over all changed partitions, that are read first before and after the changes.
 
-A shorter partition is read completely: that saves the query for the reach of its windows.
+Shorter partitions are read completely, which saves the query for the reach of their windows.
 """
 MIN_ROWS = 64
 
 
 @dataclass(frozen=True)
 class Reach:
-    """How a change's reach is found in the store: by `ranges`, which are those of the stage's block.
+    """The data for finding the reach of a change in the store. `ranges` are those of the stage's block.
 
-    `order` is ORDER BY's first key in the rows that are looked up, `partition` the columns of PARTITION BY there; `start` is the column of
-    the output with the order key of each window's start (TUMBLING).
+    `order` is ORDER BY's first key in the looked-up rows, `partition` the columns of PARTITION BY there. `start` is the
+    column of the output with the order key of each window's start (TUMBLING).
     """
 
     ranges: Ranges
@@ -62,10 +62,10 @@ class StoredWindows(Protocol):
     """The stored rows, and the windows over some of them."""
 
     def read(self, scan_range: ScanRange) -> pa.Table:
-        """The rows of the stretch, whose edges are set."""
+        """Read the rows of the range, whose edges are set."""
 
     def windows(self, tables: Sequence[pa.Table]) -> list[ScannedWindows]:
-        """How far the windows in each of the tables reach."""
+        """Return the reach of the windows in each of the tables."""
 
     def stored(self, keys: pa.Array) -> pa.Array:
         """Return the keys that had a window before the change."""
@@ -74,9 +74,10 @@ class StoredWindows(Protocol):
 def window_neighbourhood(
     work: Work, delta: pa.Table, reach: Reach, path: str
 ) -> tuple[pa.Table, list[pa.Array]] | None:
-    """Rows that are enough to find the windows that may have changed, and the keys of the rows where such can start.
+    """Return the rows from which the changed windows can be found, and the keys of the rows where they can start.
 
-    None where all rows of the changed partitions are to be read. `path` is the output's access path. Raises TooMuch.
+    Return None if all rows of the changed partitions must be read. `path` is the output's access path. Raise TooMuch if
+    the driver has no room.
     """
     slot, _ = work.slots[0]
     assert slot.path is not None
@@ -87,12 +88,12 @@ def window_neighbourhood(
 
 
 def first_stretches(delta: pa.Table, path: str, order: str, ranges: Ranges) -> list[ScanRange] | None:
-    """The changed partitions; None where all of their rows are to be read."""
+    """Return the first ranges of the changed partitions, or None if all of their rows must be read."""
     changes = changes_of(delta, path, order)
     if changes is None:
         return None
     rows = max(MIN_ROWS, FIRST_ROWS // max(1, len(changes)))
-    # the tuple after a start may be a changed one; the last start but one before the change has the last one after it
+    # the tuple after a start may have changed; the second last start before the change has the last one after it
     back = (
         1 + (Neighbour.NEXT in ranges.neighbours) + 2 * (Neighbour.PREVIOUS in ranges.neighbours)
         if ranges.form is WindowForm.TUMBLING
@@ -105,7 +106,7 @@ def first_stretches(delta: pa.Table, path: str, order: str, ranges: Ranges) -> l
 def affected_rows(
     source: StoredWindows, ranges: Ranges, order: str, stretches: list[ScanRange]
 ) -> tuple[pa.Table, list[pa.Array]]:
-    """Rows that are enough to find the windows that may have changed, and the keys of the rows where such can start."""
+    """Return the rows from which the changed windows can be found, and the keys of the rows where they can start."""
     done: list[pa.Table] = []
     keys: list[pa.Array] = []
     while stretches:
@@ -127,7 +128,7 @@ def affected_rows(
 def _span(
     source: StoredWindows, ranges: Ranges, scan_range: ScanRange, at: Ints, windows: ScannedWindows
 ) -> KeyRange | None:
-    """Where windows may have changed; None where the stretch must be longer."""
+    """Return the range in which windows may have changed, or None if more rows must be read."""
     if ranges.form is WindowForm.TUMBLING:
         return tumbling(ranges, scan_range, at, windows, source.stored)
     return moving(ranges, scan_range, windows)
@@ -150,7 +151,7 @@ class _Stored:
             self.starts = Spans(work, work.output, path, reach.start)
 
     def read(self, scan_range: ScanRange) -> pa.Table:
-        """Return the rows; all of the partition's if it cannot be distinguished from another one."""
+        """Return the rows, or all rows of the partition if it cannot be distinguished from another one."""
         scan_range.begin = self._begin(scan_range)
         scan_range.end = self._place(self.spans, scan_range, after=True)
         rows = self._rows(scan_range)
@@ -162,7 +163,7 @@ class _Stored:
     def _begin(self, scan_range: ScanRange) -> int | None:
         """Return the start of the range.
 
-        TUMBLING: finding the windows of few rows takes less time than finding out which of them changed.
+        TUMBLING: for few rows, finding all windows takes less time than finding the changed ones.
         """
         if (
             self.reach.ranges.form is WindowForm.TUMBLING
@@ -186,7 +187,7 @@ class _Stored:
         return self.spans.rows(scan_range.key, end, begin) if falls else self.spans.rows(scan_range.key, begin, end)
 
     def windows(self, tables: Sequence[pa.Table]) -> list[ScannedWindows]:
-        """By one query over all of the tables."""
+        """Find the windows by one query over all of the tables."""
         if not tables:
             return []
         rows = pa.concat_tables(tables)
@@ -214,9 +215,9 @@ def _operator(work: Work) -> WindowOperator:
 
 
 def reach_rows(work: Work, ranges: Ranges | None, column: str, count: int) -> Rows:
-    """How far the windows over the present view of the slot reach; `count` is that of its rows."""
+    """Return the reach of the windows over the present view of the slot. `count` is the number of its rows."""
     operator = _operator(work)
     found = work.compute.windows(
         replace(operator, node=reach_of(operator.node, ranges, column)), count <= work.compute.small
     )
-    return Rows(frame=found.frame, schema=found.schema, count=count)  # about as many
+    return Rows(frame=found.frame, schema=found.schema, count=count)  # an approximate number

@@ -1,8 +1,9 @@
-"""Drop the rows of WINDOW BY's state before the first that may still matter, partition by partition.
+"""Drops rows of WINDOW BY's state that no later window needs, partition by partition.
 
-In: the rows of the changed partitions, how far their windows reach, the bound on their time. Out: fewer stored rows. Few rows are looked at
-in the driver; of many Spark sorts the windows by partition, and one of them at a time comes to the driver. Where windows look back (PREV,
-LABEL), rows of final windows stay for the next ones; the stage's state says from which time on windows are not final.
+In: the rows of the changed partitions, the reach of their windows, the bound on their time. Out: fewer stored rows. Few
+rows are processed in the driver. For many rows, Spark sorts the windows by partition, and the driver reads one
+partition at a time. If windows look back (PREV, LABEL), rows of final windows stay for the next ones; the stage's state
+holds the time from which windows are not final.
 """
 
 from __future__ import annotations
@@ -44,9 +45,10 @@ from belvedere.rules.window_by.affected_windows import reach_rows
 from belvedere.schema import KEY, TIMESTAMP, Column, Schema
 
 ROW, SINCE = "row", "since"
-"""The columns of the relation that keeps from where on windows are not final, beside the values of PARTITION BY."""
+"""Columns, beside PARTITION BY, of the relation that stores from which row and time on windows are not final."""
 WindowTimes = tuple[int, int, int, int]
-"""The times of a window's label (or start), of its start, of its end, and of the row after it; LAST where there is none."""
+"""The times of a window's label (or start), of its start, of its end, and of the row after it; LAST if there is none.
+"""
 SPANS = pa.schema(
     [
         (n, pa.string() if n == "part" else pa.int64())
@@ -57,19 +59,20 @@ KEPT = pa.schema([("part", pa.string()), ("since", pa.int64()), ("kept", pa.int6
 GONE = pa.schema([pa.field(KEY, pa.string(), nullable=False)])
 PIECE = 10_000
 FINAL = "settled"
-"""The view of the stage's state: from which times on windows are not final."""
+"""Name of the view of the stage's state: the times from which windows are not final."""
 
 
 @dataclass(frozen=True)
 class Settling:
-    """`source` is the input's plan down to the catalog's inputs: it gives the bound on the time column."""
+    """The data for dropping final rows. `source` is the input's plan down to the catalog's inputs: it gives the bound
+    on the time column."""
 
     block: PredicateWindow
     resume: Resume
     source: Node
 
     def bound(self, inputs: Known) -> int:
-        """No later row has a time below this, in microseconds."""
+        """Return the bound in microseconds: no later row has a time below it."""
         return bounds_of(self.source, inputs).get(self.resume.column, NEVER)
 
 
@@ -82,7 +85,7 @@ class WindowBounds:
 
 
 def forget_final(work: Work, settling: Settling, rows: Rows, bound: int) -> None:
-    """Take the rows out that no later row can bring into a window. The rows are the view of the stage's slot."""
+    """Delete the stored rows that no later row can bring into a window. The rows are the view of the stage's slot."""
     times = (
         pc.min(micros(pa.chunked_array([b.column(0)]))).as_py()
         for b in rows.batches([settling.resume.column])
@@ -103,7 +106,7 @@ def _state(work: Work) -> Relation | None:
 
 
 def open_rows(work: Work, settling: Settling) -> Rows:
-    """The keys of the rows, in the view of the stage's slot, at which windows are not final."""
+    """Return the keys of the rows, in the view of the stage's slot, at which windows are not final."""
     final = work.view(work.slots[0][0].name, FINAL)
     own = _own(work, settling, [KEY])
     text = f"SELECT r.{quote(KEY)} FROM {own} AS r LEFT JOIN {final} AS s ON r.part = s.{quote(ROW)}"
@@ -167,7 +170,7 @@ def _many(work: Work, settling: Settling, rows: Rows, bound: int) -> Rows:
 
 
 def is_pinned(settling: Settling) -> bool:
-    """Whether a label without an end has none for good."""
+    """Return whether a label without an end stays without one."""
     return (
         settling.resume.form is WindowForm.LABELLED
         and settling.block.ranges is not None
@@ -176,7 +179,7 @@ def is_pinned(settling: Settling) -> bool:
 
 
 def _settle(work: Work, settling: Settling, state: Relation, kept: str) -> None:
-    """Remember from which time on the windows of the partitions are not final."""
+    """Store the time from which the windows of the partitions are not final."""
     path = work.slots[0][0].path
     assert path is not None
     by = settling.block.spec.keys
@@ -192,22 +195,25 @@ def _settle(work: Work, settling: Settling, state: Relation, kept: str) -> None:
 
 
 def _own(work: Work, settling: Settling, columns: Iterable[str]) -> str:
-    """The rows of the stage's slot: `part`, their partition, `at`, their time, and some columns."""
+    """Return a query for the rows of the stage's slot: `part`, their partition, `at`, their time, and some columns."""
     slot, relation = work.slots[0]
     by = settling.block.spec.keys
     view = work.view(slot.name, ROWS)
     part = _part(by, [relation.schema[n].type for n in by])
-    return f"(SELECT {part} AS part, {_micros_sql(settling.resume.column)} AS at, {', '.join(map(quote, columns))} FROM {view})"
+    return (
+        f"(SELECT {part} AS part, {_micros_sql(settling.resume.column)} AS at, "
+        f"{', '.join(map(quote, columns))} FROM {view})"
+    )
 
 
 def _reach(work: Work, settling: Settling, rows: Rows) -> Rows:
-    """How far the windows over the rows reach."""
+    """Return the reach of the windows over the rows."""
     ranges = settling.block.ranges if settling.resume.form is WindowForm.LABELLED else None
     return reach_rows(work, ranges, settling.resume.column, rows.num_rows)
 
 
 def _put_times(work: Work, settling: Settling, found: Rows) -> str:
-    """A view of how far windows reach: times as numbers, their partition as `part`."""
+    """Create a view of the reach of windows, with times as numbers and their partition as `part`."""
     scan, node = work.slots[0][0].name, settling.block
     work.put(scan, "extents", found)
     part = _part(node.partition, [node.schema[n].type for n in node.partition])
@@ -218,7 +224,7 @@ def _put_times(work: Work, settling: Settling, found: Rows) -> str:
 
 
 def _retained(sorted_spans: Rows, resume: Resume, pinned: bool, bound: int) -> Iterator[pa.Table]:
-    """Per partition the times from which on windows are not final, and rows stay."""
+    """Yield per partition the times from which windows are not final, and from which rows stay."""
     values = (r for b in sorted_spans.batches() for r in zip(*(c.to_pylist() for c in b.columns), strict=True))
     found: list[tuple[str, int, int]] = []
     for part, group in groupby(values, key=lambda r: r[0]):
@@ -254,13 +260,13 @@ def first_retained(
     final_before: int = FIRST,
     pinned: bool = False,
 ) -> WindowBounds:
-    """The times from which on the windows of a partition are not final, and its rows stay.
+    """Return the times from which the windows of a partition are not final, and from which its rows stay.
 
-    `below`: its last time below the bound; `spans`: from the last one on; `final_before`: windows before it are final;
-    `pinned`: those without an end have none for good. No later row has a time below `bound`. A row at or after the start of an
-    open window stays, and so does the last one where windows look ahead: what it starts or ends is not known yet. Windows with
-    LABEL stay from the first open one on; their starts move on with the labels, so the rows from the start of the last final one
-    on stay, with PREV the tuple before it too.
+    `below` is the partition's last time below the bound, `spans` are its windows from the last final one on. Windows
+    before `final_before` are final. `pinned`: windows without an end stay without one. No later row has a time below
+    `bound`. A row at or after the start of an open window stays. The last row stays if windows look ahead, since it is
+    not known yet what it starts or ends. Windows with LABEL stay from the first open one on. Their starts move on with
+    the labels, so the rows from the start of the last final window on stay, with PREV the tuple before it too.
     """
     edge = below if Neighbour.NEXT in resume.neighbours and below is not None else bound
     since = max(final_before, edge)
@@ -274,12 +280,12 @@ def first_retained(
             following = at
         elif pinned and last == LAST:
             last = after = at
-        # a missing time is LAST; a tumbling window that reaches into what is kept (by rows of equal time) stays whole
+        # a missing time is LAST; a tumbling window that reaches into kept rows (by rows of equal time) stays whole
         reaches = resume.form is WindowForm.TUMBLING and resume.end is not WindowEnd.NEXT_START and last >= since
         if at >= final_before and ((after if Neighbour.NEXT in resume.neighbours else last) >= limit or reaches):
             since = min(since, at)
         elif resume.form is WindowForm.LABELLED and at < since:
-            if at >= label or label == LAST:  # the last final label, and those that tie with it
+            if at >= label or label == LAST:  # the last final label and its ties
                 label, rows = at, min(rows, FIRST if first == LAST else first)
             elif Neighbour.PREVIOUS not in resume.neighbours:
                 break
@@ -290,7 +296,7 @@ def first_retained(
 
 
 def micros(column: pa.ChunkedArray) -> pa.Array:
-    """Times as microseconds since 1970; the greatest number where there is none."""
+    """Return times as microseconds since 1970, and the greatest number for NULL."""
     instants = (
         column.cast(TIMESTAMP)
         if pa.types.is_timestamp(column.type)
@@ -300,17 +306,17 @@ def micros(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _micros_sql(name: str) -> str:
-    """The same in Spark."""
+    """Return the Spark SQL of `micros`."""
     return f"coalesce(unix_micros(CAST({quote(name)} AS TIMESTAMP)), {LAST})"
 
 
 def _part(names: Iterable[str], types: Iterable[pa.DataType]) -> str:
-    """A text for each partition, in Spark."""
+    """Return a Spark SQL expression for a text that identifies each partition."""
     columns = tuple(Column(n, t) for n, t in zip(names, types, strict=True))
     return key_text(Schema(columns, tuple(c.name for c in columns)))
 
 
 def _partitions(table: pa.Table, names: tuple[str, ...]) -> list[Any]:
-    """The partition of every row, as a value to look up by."""
+    """Return the partition of every row, as a value to look up by."""
     columns = [[repr(v) for v in table[n].to_pylist()] for n in names]
     return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows

@@ -1,7 +1,9 @@
-"""Open windows: WINDOW BY over what only arrives in time: final windows and their rows are left alone, and their rows leave.
+"""Open windows: WINDOW BY over input that arrives in time. Final windows are not recomputed, and their rows leave the
+state.
 
-The windows of the stored rows are found, then the rows dropped that no open window needs. Windows that are final have no row in the state
-any more, so they are neither found again nor replaced; where windows look back at such rows, some stay, and are known by their time.
+The stage finds the windows of the stored rows, then drops the rows that no open window needs. Final windows have no row
+in the state, so they are neither found again nor replaced. If windows look back at such rows, some rows stay and are
+recognized by their time.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ SUFFIX = "$state"
 
 @dataclass(frozen=True)
 class OpenWindowsStage(Stage):
-    """`settling` says when rows leave the slot's relation; `since` is the relation that keeps from where on windows are not final."""
+    """Stage of open windows. `settling` determines when rows leave the slot's relation; `since` is the relation that
+    stores from which time on windows are not final."""
 
     settling: Settling
     since: str | None
@@ -53,7 +56,9 @@ class OpenWindowsStage(Stage):
         return {"rows": texts.all_rows(self.plan)}
 
     def run(self, work: Work) -> Rows | None:
-        """The windows of the partitions in which rows arrived. A window's key is that of the row at its start."""
+        """Compute the windows of the partitions in which rows arrived. A window's key is that of the row at its
+        start.
+        """
         slot, _ = work.slots[0]
         (delta,) = work.deltas
         if delta is None or slot.path is None:
@@ -80,11 +85,15 @@ class OpenWindowsStage(Stage):
     def frees(self, relation: Relation) -> str | None:
         if relation.name != self.since:
             return None
-        return f"a row for each {', '.join(self.settling.block.by) or 'the sequence'}: the start of its windows that are not final"
+        return (
+            f"a row for each {', '.join(self.settling.block.by) or 'the sequence'}: the start of its windows "
+            "that are not final"
+        )
 
 
 def settling_of(builder: Builder, block: PredicateWindow) -> Settling | None:
-    """How rows leave the state of `block`; None where they stay: they are served, may change, come late, or have no bound."""
+    """Return how rows leave the state of `block`, or None if they stay: they are served, can change, arrive late, or
+    have no bound."""
     if block.resume is None or block.identity is None or not builder.grows(block.input):
         return None
     base = base_scan(block.input)
@@ -111,7 +120,7 @@ def _keep(site: Site, top: PredicateWindow, settling: Settling) -> Relation:
     leaves = f"rows leave once all their windows end below the watermark of {column_name}"
     draft.relation = replace(
         draft.relation, serves=print_plan(top), leaves=leaves
-    )  # what left is missing for any other query
+    )  # any other query would miss the rows that left
     types = tuple(state.schema[n].type for n in top.spec.keys)
     slot = Slot("s0", name, draft.path(tuple(column(n) for n in top.spec.keys), types))
     by = f"the changed {', '.join(top.by)}" if top.partition else "the sequence"
@@ -124,7 +133,8 @@ def _keep(site: Site, top: PredicateWindow, settling: Settling) -> Relation:
 
 
 def _state_of_final(builder: Builder, top: PredicateWindow, part: StageOwner) -> str:
-    """The relation that keeps from which time on windows are not final yet: a row for each partition of which rows have left."""
+    """Create the relation that stores from which time on windows are not final: a row for each partition of which rows
+    have left."""
     types = tuple(top.input.schema[n].type for n in top.spec.keys)
     by = tuple(Column(f"by{n}", t) for n, t in enumerate(types))
     columns = (Column(ROW, pa.string(), nullable=False), *by, Column(SINCE, pa.int64(), nullable=False))

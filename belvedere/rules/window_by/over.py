@@ -1,4 +1,4 @@
-"""Over: WINDOW BY over joins, groups or arrays: these become relations of their own below it."""
+"""Over: WINDOW BY over joins, groups or arrays, which become relations of their own below it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ OVER = Rule("over", _applies, is_optional=False)
 
 
 def keeps_key(site: Site) -> bool:
-    """Whether each result has the key of the row where its window starts, or is labelled, under the linear operators."""
+    """Return whether each result below the linear operators has the key of the row at its window's start, or of its
+    label."""
     if not isinstance(site.top, PredicateWindow) or not site.top.has_rows_key:
         return False
     chain = site.over(Scan("top", site.top.schema))

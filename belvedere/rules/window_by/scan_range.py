@@ -1,8 +1,8 @@
-"""The stretch of a partition's rows around a change outside of which no window depends on it.
+"""The range of a partition's rows around a change that contains all windows that depend on the change.
 
-In: the order keys of the rows in a stretch, as whole numbers that never fall from row to row (`mirrored` where ORDER BY descends), and the
-reach of the windows in it. Out: between which order keys windows may have changed, or None where the stretch must be longer.
-`belvedere.sqlpp.windows.ranges` has the reasons.
+In: the order keys of the rows in a range, as integers that never decrease from row to row (`mirrored` if ORDER BY
+descends), and the reach of the windows in it. Out: the order keys between which windows may have changed, or None if
+more rows must be read. `belvedere.sqlpp.windows.ranges` gives the reasons.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ LONGER = 8
 
 @dataclass
 class ScanRange:
-    """The rows of one partition that are read: `back` rows before the change in [`low`, `high`] and `ahead` rows behind it.
+    """The rows of one partition that are read: `back` rows before the change in [`low`, `high`] and `ahead` rows after
+    it.
 
-    `begin` and `end` are the (mirrored) order keys of the first and the last row; None = the partition's edge. TUMBLING: `back` counts
-    windows.
+    `begin` and `end` are the (mirrored) order keys of the first and the last row; None = the partition's edge.
+    TUMBLING: `back` counts windows.
     """
 
     key: int
@@ -46,9 +47,10 @@ class ScanRange:
 
 @dataclass(frozen=True)
 class ScannedWindows:
-    """The windows in one stretch in the order of their starts: order keys of start, end and the tuple after it, LEAST where there is none.
+    """The windows in one range in the order of their starts: order keys of start, end and the tuple after it, LEAST if
+    there is none.
 
-    `complete`: no row behind the stretch can change the window. `keys` are the `_key`s of the rows at the starts. With
+    `complete`: no row after the range can change the window. `keys` are the `_key`s of the rows at the starts. With
     LABEL, `since` and `keys` are of the labels, and `starts` has the starts.
     """
 
@@ -61,7 +63,7 @@ class ScannedWindows:
 
 
 def numbers(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Order keys as whole numbers, in their order."""
+    """Return order keys as integers, in their order."""
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_date32(column.type):
         column = column.cast(pa.int32())
@@ -69,12 +71,14 @@ def numbers(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def mirrored(number: int, descending: bool) -> int:
-    """An order key as a number that does not fall from row to row, and back."""
+    """Convert an order key to a number that never decreases from row to row, and back."""
     return ~number if descending else number
 
 
 def placed(column: pa.ChunkedArray | pa.Array, descending: bool, nowhere: int | None = None) -> Ints:
-    """Return order keys as non-decreasing numbers; NULL is `nowhere`, or the edge where it sorts: last if they descend."""
+    """Return order keys as non-decreasing numbers; NULL is `nowhere`, or the edge where it sorts: last if they
+    descend.
+    """
     keys = numbers(column)
     edge = nowhere if nowhere is not None else GREATEST if descending else LEAST
     values: Ints = np.asarray(pc.fill_null(keys, 0), np.int64)
@@ -83,7 +87,7 @@ def placed(column: pa.ChunkedArray | pa.Array, descending: bool, nowhere: int | 
 
 
 def windows_of(table: pa.Table, ranges: Ranges) -> ScannedWindows:
-    """From the result of `reaches` over one stretch, with `_key`."""
+    """Return the windows from the result of `reaches` over one range, with `_key`."""
     falls = ranges.descending
     by = LABEL if ranges.form is WindowForm.LABELLED else FROM
     table = table.take(pa.array(np.argsort(placed(table[by], falls), kind="stable")))
@@ -109,10 +113,11 @@ def windows_of(table: pa.Table, ranges: Ranges) -> ScannedWindows:
 
 
 def moving(ranges: Ranges, scan_range: ScanRange, windows: ScannedWindows) -> KeyRange | None:
-    """SLIDING, LABEL: from the last window that ends before the change to the change, or the first label whose window begins behind it.
+    """Return the changed range for SLIDING or LABEL.
 
-    `windows` has one for every tuple, by conditions on END that close all earlier windows too. None where one in between ends behind the
-    stretch.
+    The range goes from the last window that ends before the change to the change itself, or to the first label whose
+    window begins after it. `windows` has one window for every tuple, by conditions on END that close all earlier
+    windows too. Return None if one in between ends after the range.
     """
     since, starts = windows.since, windows.starts
     closed = windows.complete & (np.maximum(windows.to, windows.after) < scan_range.low)
@@ -151,7 +156,7 @@ def tumbling(
     sure = windows.since[~windows.complete].min(initial=GREATEST)
     seen = np.maximum(windows.since, np.maximum(windows.to, windows.after)).max(initial=LEAST)
     after = scan_range.high
-    if Neighbour.PREVIOUS in ranges.neighbours:  # the tuple before the start is no changed one
+    if Neighbour.PREVIOUS in ranges.neighbours:  # the tuple before the start has not changed
         after = int(windows.since[windows.since > scan_range.high].min(initial=GREATEST))
     behind = np.flatnonzero((windows.since > after) & (windows.since < min(sure, seen)))
     kept = behind[_stored(windows, behind, stays)]
@@ -164,9 +169,11 @@ def tumbling(
 def _resumed(
     ranges: Ranges, scan_range: ScanRange, at: Ints, windows: ScannedWindows, stays: Callable[[pa.Array], pa.Array]
 ) -> int | None:
-    """The start of a window that the change cannot touch, so that the search goes on there as it did; None if the stretch must be longer.
+    """Return the start of a window that the change cannot affect, where the search continues as before. Return None if
+    more rows must be read.
 
-    That is where the stretch begins; with PREV, which cannot be known there, a later window that is found and stored.
+    This is the start of the range, or with PREV, whose value is not known there, a later window that is both found and
+    stored.
     """
     if scan_range.begin is None:
         return LEAST
@@ -177,13 +184,13 @@ def _resumed(
             places = places[:-1]
         found = windows.since[places[_stored(windows, places, stays)]]
     for place in found[::-1]:
-        if np.count_nonzero(at == place) == 1:  # rows that tie with the start might precede it
+        if np.count_nonzero(at == place) == 1:  # ties with the start might precede it
             return int(place)
     scan_range.back *= LONGER
     return None
 
 
 def _stored(windows: ScannedWindows, places: Ints, stays: Callable[[pa.Array], pa.Array]) -> Bools:
-    """Which of some windows are stored."""
+    """Return a mask of the windows that are stored."""
     keys = windows.keys.take(pa.array(places))
     return np.asarray(pc.is_in(keys, value_set=stays(keys)), np.bool_)

@@ -1,7 +1,7 @@
-"""Windows: WINDOW BY by the windows that a change can reach, if END's class or the stored windows identify them.
+"""Windows: WINDOW BY by the windows that a change can affect, if END's class or the stored windows identify them.
 
-The rows around the change are read, and more of them until the reach is proven; the windows that start there are
-replaced.
+The stage reads the rows around the change, and more of them until the reach is proven. It replaces the windows that
+start there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from belvedere.rules.window_by.over import keeps_key
 
 @dataclass(frozen=True)
 class WindowsStage(AffectedRangeStage):
-    """A stage for windows; `reach` determines the rows of a key that a change can reach."""
+    """Stage of windows. `reach` determines the rows of a key that a change can affect."""
 
     reach: Reach
 
@@ -47,12 +47,12 @@ def _applies(site: Site) -> Maintain | None:
     if _has_computed_keys(top, top.ranges):
         return partial(_over_stored_keys, site, top)
     if base_scan(site.over(Scan("top", top.schema))) is None and base_scan(top.input) is not None:
-        return site.apart  # members of arrays of windows, say: results of their own
+        return site.apart  # for example members of arrays of windows, which are results of their own
     return partial(_keep, site, top, top.ranges) if _determines_windows(site, top, top.ranges) else None
 
 
 def _has_computed_keys(top: PredicateWindow, ranges: Ranges) -> bool:
-    """Whether keys of PARTITION BY or ORDER BY are computed from columns of a table."""
+    """Return whether keys of PARTITION BY or ORDER BY are computed from columns of a table."""
     if base_scan(top.input) is None:
         return False
     below = push_down(top.input, tuple(column(n) for n in (*top.spec.keys, ranges.column)))
@@ -60,15 +60,14 @@ def _has_computed_keys(top: PredicateWindow, ranges: Ranges) -> bool:
 
 
 def _over_stored_keys(site: Site, top: PredicateWindow) -> Relation:
-    """Return the input stored with its keys: the store has to distinguish a key's rows from those of another key with
-    the same hash.
-    """
+    """Return the input stored with its keys. The store must distinguish a key's rows from those of another key with the
+    same hash."""
     state = site.builder.shared(carry_keys(top.input), site.part.owner)
     return site.maintain(top.with_inputs((Scan(state.name, state.schema),)))
 
 
 def _determines_windows(site: Site, top: PredicateWindow, ranges: Ranges) -> bool:
-    """Whether the input's rows are stored under its key, and each result has that of the row where it starts."""
+    """Return whether the input's rows are stored under its key, and each result has the key of the row at its start."""
     builder, base = site.builder, base_scan(top.input)
     if base is None:
         return False
