@@ -1,6 +1,6 @@
 """The generated API: GraphQL and REST over a catalog's public views, served from the store.
 
-Nothing is imported before it is asked for: a process that serves starts without what it does not need.
+Modules are imported on first use, so a serving process starts without the ones that it does not need.
 """
 
 from __future__ import annotations

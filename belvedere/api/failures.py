@@ -26,12 +26,13 @@ NOT_FOUND = "B8017"
 KEYS_AWAY = "B8018"
 
 AGAIN = {"retry-after": "1"}
-"""The header of answers with 503: after how many seconds to ask again."""
+"""Header of answers with status 503: seconds until the client should retry."""
 
 
 class RequestError(Exception):
-    """A request that cannot be answered. `status` is the HTTP status where the answer's media type has one; `headers` are those of
-    the answer.
+    """A request that cannot be answered.
+
+    `status` is the HTTP status if the answer's media type allows one; `headers` are added to the answer.
     """
 
     def __init__(
@@ -53,14 +54,14 @@ class RequestError(Exception):
             self.locations = [{"line": token.line, "column": token.column}]
 
     def formatted(self) -> list[dict[str, Any]]:
-        """The `errors` of a GraphQL answer."""
+        """Return the `errors` of a GraphQL answer."""
         extensions = {"code": self.code} | ({"hint": self.hint} if self.hint else {})
         located = {"locations": self.locations} if self.locations else {}
         return [{"message": self.message, **located, "extensions": extensions}]
 
 
 def no_cursor(name: str) -> RequestError:
-    """The error of a cursor that was made up, or that belongs to another order. `name` is its argument."""
+    """Return the error of an invalid cursor, or of one for another order. `name` is its argument."""
     end = "startCursor" if name == "before" else "endCursor"
     return RequestError(
         BAD_VALUE, f"`{name}` is not a cursor of this list", f"pass the value of `{end}`, with the same order"
@@ -68,7 +69,7 @@ def no_cursor(name: str) -> RequestError:
 
 
 class InvalidDocument(RequestError):
-    """Several errors that graphql-core found in one document."""
+    """A document in which graphql-core found several errors."""
 
     def __init__(self, code: str, errors: list[GraphQLError]):
         super().__init__(code, errors[0].message, _hint(errors[0].message))

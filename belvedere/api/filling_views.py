@@ -38,7 +38,8 @@ def filling_text(catalog: Catalog, reader: AnsweringReader) -> str | None:
 
 
 def is_awaited(read: Read, catalog: Catalog, reader: AnsweringReader) -> bool:
-    """Whether the store lacks a relation or a column of a read that the script defines: the next epoch makes it."""
+    """Return whether the script defines a relation or column of a read that the store lacks. The next epoch creates
+    it."""
     try:
         found = [table_from_text(definition) for (definition,) in reader.execute(f"SELECT definition FROM {TABLE}")]
     except BelvedereError:

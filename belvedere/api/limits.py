@@ -1,4 +1,4 @@
-"""How much one request may ask for.
+"""Limits of one request.
 
 In: nothing. Out: `Limits`, all on by default. Each limit that a request exceeds is an error that names it.
 """
@@ -21,11 +21,15 @@ NESTED_MOST = 100
 
 @dataclass(frozen=True)
 class Limits:
-    """`size`: bytes of a request; `tokens` of its text; `depth`: levels of lists and objects; `fields` in all, fragments
-    spread; `aliases` in all; `values` of all arguments, variables put in; `cost`: rows times fields that it may read, where a
-    list without `limit` counts as `assumed_rows`, an aggregate or a `totalCount` as `aggregated_rows`; `answer`: bytes;
-    `seconds` of database time; `push`: bytes of a request of `/streams`, `push_rows`: its rows; `rows` of a list without
-    `limit`, `most_rows` of any list.
+    """Limits of a request.
+
+    - `size`: bytes of the request; `tokens`: tokens of its text; `depth`: levels of lists and objects.
+    - `fields`: fields with fragments expanded; `aliases`: aliases; `values`: values of all arguments, with variables.
+    - `cost`: rows times fields that it may read. A list without `limit` counts as `assumed_rows`, an aggregate or a
+      `totalCount` as `aggregated_rows`.
+    - `answer`: bytes of the answer; `seconds`: database time.
+    - `push`: bytes of a request to `/streams`; `push_rows`: its rows.
+    - `rows`: rows of a list without `limit`; `most_rows`: rows of any list.
     """
 
     rows: int = LIMIT_DEFAULT
@@ -57,17 +61,17 @@ SETTINGS = {
     "max_push_bytes": "push",
     "max_push_rows": "push_rows",
 }
-"""The project file's names in `[api]`."""
+"""Names of limits in `[api]` of the project file."""
 
 
 def limits_of(settings: Mapping[str, Any]) -> Limits:
-    """The limits that a project file's `[api]` gives; the others stay as they are."""
+    """Return the limits of a project file's `[api]`; absent ones keep their defaults."""
     found = Limits(**{SETTINGS[key]: value for key, value in settings.items() if key in SETTINGS})
     return replace(found, rows=min(found.rows, found.most_rows))
 
 
 def check_variables(variables: Mapping[str, Any], limits: Limits) -> None:
-    """Raise where a request's variables are too many or nested too deeply."""
+    """Raise if a request's variables are too many or nested too deeply."""
     number = 0
     for depth, count in enumerate(_values_by_depth(variables), 1):
         if depth > NESTED_MOST:
@@ -80,17 +84,17 @@ def check_variables(variables: Mapping[str, Any], limits: Limits) -> None:
 
 
 def are_many(variables: Mapping[str, Any]) -> bool:
-    """Whether reading a request's variables would hold up the requests beside it: then a thread does."""
+    """Return whether a request has so much in its variables that a thread must read them, not the event loop."""
     return any(number > FEW_VALUES for number in accumulate(_values_by_depth(variables)))
 
 
 def too_many_values(limits: Limits) -> RequestError:
-    """The error of a request with too many values."""
+    """Return the error of a request with too many values."""
     return RequestError(LIMIT_EXCEEDED, f"more than {limits.values} values in one request", "split the request")
 
 
 def _values_by_depth(variables: Mapping[str, Any]) -> Iterator[int]:
-    """How many values there are at each depth. It does not recurse itself."""
+    """Yield the number of values at each depth, without recursion."""
     level: list[Any] = list(variables.values())
     while level:
         yield len(level)

@@ -22,14 +22,14 @@ LastGoodEpochs = Mapping[str, int | None]
 
 
 def quarantined_sql(dialect: str) -> str:
-    """The row of one epoch, where something is in quarantine: most epochs have nothing to be parsed."""
+    """Return the SQL that selects an epoch's row if a relation is in quarantine; most epochs have none."""
     return (
         f"SELECT content FROM {EPOCH} WHERE epoch = {DIALECTS[dialect].marker(1)} AND content LIKE '%\"{DOCUMENT}\":%'"
     )
 
 
 def quarantined_in(rows: list[tuple[Any, ...]]) -> LastGoodEpochs:
-    """The relations in quarantine, of the rows of `quarantined_sql`."""
+    """Return the relations in quarantine from the rows of `quarantined_sql`."""
     return quarantined(failures_of(json.loads(rows[0][0])["extra"])) if rows else {}
 
 
@@ -46,16 +46,19 @@ def quarantined_of(read: Read, held: LastGoodEpochs, catalog: Catalog) -> dict[s
 
 
 def relations_of(query: StoreQuery) -> set[str]:
-    """The relations that a query reads of itself."""
+    """Return the relations that a query reads, without those of nested queries."""
     scans = set() if query.plan is None else {n.relation for n in query.plan.walk() if isinstance(n, Scan)}
     return scans | {query.relation}
 
 
 def as_json(held: Mapping[str, int | None]) -> bytes:
-    """As `extensions` have it."""
+    """Return the relations in the form of GraphQL's `extensions`."""
     return json.dumps([{"view": n, "epoch": e} for n, e in held.items()], ensure_ascii=False).encode()
 
 
 def as_header(held: Mapping[str, int | None]) -> str:
-    """As REST's header has it: `Best=12, Ratio=12`; names percent-encoded as in addresses, no epoch yet as `none`."""
+    """Return the relations in the form of REST's header: `Best=12, Ratio=12`.
+
+    Names are percent-encoded; a relation without a good epoch has `none`.
+    """
     return ", ".join(f"{quote(n)}={'none' if e is None else e}" for n, e in held.items())

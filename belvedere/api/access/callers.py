@@ -21,7 +21,7 @@ NO_GRANT = Grant("", frozenset())
 
 
 class Caller(Mapping[str, Any]):
-    """The claims of a caller. `role` None: all that there is."""
+    """The claims of a caller. With `role` None the caller sees everything."""
 
     __slots__ = ("claims", "rights", "role")
 
@@ -38,11 +38,11 @@ class Caller(Mapping[str, Any]):
         return len(self.claims)
 
     def __bool__(self) -> bool:
-        return True  # a caller without claims is one all the same
+        return True  # a caller without claims is still a caller
 
 
 def check_right(claims: Claims, right: Right) -> None:
-    """Raise where a caller may not do that."""
+    """Raise if a caller does not have a right."""
     if isinstance(claims, Caller) and right not in claims.rights:
         raise RequestError(NOT_ALLOWED, f"this caller is not allowed to {_DEED[right]}", _HINT, status=403)
 
@@ -58,7 +58,7 @@ def own_key(claims: Claims, key: str | None) -> str | None:
 
 
 _PASSING = ("exp", "iat", "nbf", "jti")
-"""Claims that the next token of the same caller has otherwise."""
+"""Claims that differ in the next token of the same caller."""
 _DEED = {Right.READ: "read", Right.PUSH: "push rows", Right.STATUS: "see the status", Right.ADMIN: "administer the run"}
 _HINT = "use another token; belvedere.toml lists the rights of each role"
 

@@ -26,16 +26,16 @@ from belvedere.api.limits import Limits
 from belvedere.catalog.access import ALL_RIGHTS, Grant, Right
 
 TOKEN = "belvedere.token"
-"""The member of a WebSocket's scope with the token by which its caller was let in."""
+"""Key in a WebSocket's scope of the token that authenticated its caller."""
 CONNECTIONS = 8
-"""Connections of a process to a store on a server."""
+"""Maximum number of connections of one process to a store on a server."""
 
 Headers = Mapping[bytes, bytes]
 
 
 @dataclass(frozen=True)
 class FixedToken:
-    """`[api.tokens.NAME]`: a token of fixed text. `role` None: all that there is, as far as its `rights` go."""
+    """`[api.tokens.NAME]`: a fixed token. With `role` None its caller sees everything that its `rights` allow."""
 
     token: str
     role: str | None = None
@@ -44,11 +44,13 @@ class FixedToken:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """How to serve. `hosts`, where given, are the only names in `Host` that are answered: on a loopback address this
-    refuses foreign web pages (DNS rebinding). `token`, where given, must come as `Authorization: Bearer`, or one
-    that counts by the rules of `tokens`, or one of `fixed`; `anonymous` is the role of callers without one. Pages of `origins` may send the
-    `headers` beside those of common clients. `per_address` and
-    `per_token` are requests a second, None for as many as come. `connections` are those to a store on a server.
+    """Settings of a server.
+
+    `hosts`: the only accepted names in `Host`, None for all; on a loopback address this rejects foreign web pages (DNS
+    rebinding). `token`: required as `Authorization: Bearer`, unless the caller sends a token that is valid by the rules
+    of `tokens`, or one of `fixed`. `anonymous`: the role of callers without a token. `origins`: web pages that may send
+    requests, with the `headers` besides those of common clients. `per_address` and `per_token`: requests per second,
+    None for no limit. `connections`: maximum number of connections to a store on a server.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -64,16 +66,17 @@ class ServerSettings:
     fixed: tuple[FixedToken, ...] = ()
     anonymous: str | None = None
     longs: bool = False
-    """Whether whole numbers of 64 bits are texts where a request does not say."""
+    """Whether 64-bit integers are strings in answers to requests that do not choose a form."""
 
     @property
     def pushing(self) -> tuple[str, ...]:
-        """The origins whose pages may push: only those that the project file names."""
+        """Return the origins whose pages may push: only those that the project file names."""
         return tuple(o for o in self.origins if o != "*")
 
 
 class Gate:
-    """Refuses requests by the settings of a server, and says who the callers of others are. `grants` are those of its roles."""
+    """Rejects requests by the settings of a server, and identifies the callers of the others. `grants` are the grants
+    of its roles."""
 
     def __init__(self, settings: ServerSettings, grants: Mapping[str, Grant] | None = None):
         self._settings, self._grants = settings, grants or {}
@@ -85,22 +88,25 @@ class Gate:
 
     @property
     def is_closed(self) -> bool:
-        """Whether callers need a token."""
+        """Return whether callers need a token."""
         return bool(self._fixed) or self._verifier is not None
 
     @property
     def has_keys(self) -> bool:
-        """Whether there are keys of tokens to `look_for_key` in."""
+        """Return whether tokens are verified with keys, which `look_for_key` can read again."""
         return self._verifier is not None
 
     async def look_for_key(self, headers: Headers) -> None:
-        """Read the keys of tokens again where the caller's may be among them by now."""
+        """Read the keys of tokens again if the caller's token names an unknown key."""
         given = _bearer(headers)
         if given is not None and self._verifier is not None and self._verifier.lacks_key(given.decode("latin-1")):
             await asyncio.to_thread(self._verifier.refresh)
 
     def enter(self, scope: Scope, headers: Headers, needed: Needed) -> RequestError | None:
-        """Why a request is refused whose route takes `needed`, or None. What the caller's token says is then in its scope (`CLAIMS`)."""
+        """Return why a request is rejected, or None if it may pass.
+
+        `needed` is the need of its route. The claims of the caller's token are then in the request's scope (`CLAIMS`).
+        """
         method, is_open = scope.get("method", "GET"), needed in (RouteNeed.OPEN, RouteNeed.WATCHED)
         scope[CLAIMS] = None
         refused = self._wrong_host(scope, headers)
@@ -113,11 +119,11 @@ class Gate:
             except RequestError as error:
                 return error
         crowded = None if needed is RouteNeed.WATCHED else self._counted(self._addresses, _address(scope))
-        if crowded is not None:  # before the token: a guess counts, too
+        if crowded is not None:  # before the token check: guesses count, too
             return crowded
         given = _bearer(headers)
         scope[TOKEN] = given
-        later = scope["type"] == "websocket"  # a page can send a token in the first message alone
+        later = scope["type"] == "websocket"  # a web page can send a token only in the first message
         try:
             scope[CLAIMS] = caller = self._without_token if given is None else self._caller(given)
             if caller is None and not later and not is_open:
@@ -133,8 +139,8 @@ class Gate:
         )
 
     def _wrong_host(self, scope: Scope, headers: Headers) -> RequestError | None:
-        """Why the server that the request names is not this one."""
-        if sum(name == b"host" for name, _ in scope["headers"]) > 1:  # RFC 9112, 3.2: a proxy may go by the other one
+        """Return the error of a request whose `Host` is not a name of this server, or None."""
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:  # RFC 9112, 3.2: a proxy may use the other one
             return RequestError(BAD_REQUEST, "the request has more than one header `Host`", "send one")
         hosts = self._settings.hosts
         if hosts is None or _host(headers.get(b"host", b"")) in hosts:
@@ -143,13 +149,13 @@ class Gate:
         return RequestError(NOT_ALLOWED, "the request's `Host` is not a name of this server", hint, status=421)
 
     def refuse_foreign(self, method: str, headers: Headers, allowed: tuple[str, ...]) -> None:
-        """Raise where a page of another origin than those makes the browser send this."""
+        """Raise if a web page of an origin outside `allowed` caused the request."""
         if "*" not in allowed and is_foreign(method, headers, allowed):
             hint = "add the page's origin to `cors_origins` under `[api]`"
             raise RequestError(NOT_ALLOWED, "this request comes from a web page of an unknown origin", hint, status=403)
 
     def admitted(self, scope: Scope, given: str | None) -> Caller | None:
-        """The caller of a WebSocket, by its first message or its handshake; None for one that needs a token."""
+        """Return the caller of a WebSocket, from its first message or its handshake; None if it needs a token."""
         token = None if given is None else _bearer({b"authorization": given.encode("utf-8", "replace")})
         scope[TOKEN] = scope[TOKEN] if token is None else token
         try:
@@ -163,7 +169,7 @@ class Gate:
         )
 
     def count_operation(self, scope: Scope) -> None:
-        """Raise where an operation of a WebSocket comes too soon after others, or when the caller's token is over."""
+        """Raise if an operation of a WebSocket exceeds the rate limit, or if the caller's token has expired."""
         token = scope[TOKEN]
         crowded = self._counted(self._addresses, _address(scope))
         if token is not None and self.is_closed:
@@ -199,7 +205,7 @@ class Gate:
         return None if claims is None else self._of_token(claims)
 
     def _of_token(self, claims: Mapping[str, Any]) -> Caller:
-        """The caller of the role that a token names: where there are roles, everybody has one."""
+        """Return the caller with the role that a token names. If there are roles, every caller has one."""
         if not self._grants:
             return Caller(claims)
         assert self._verifier is not None

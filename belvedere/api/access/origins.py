@@ -1,7 +1,8 @@
-"""Whether a request comes from a foreign web page.
+"""Detection of requests that a foreign web page causes.
 
-In: a request's method and headers, the origins that the project file allows. Out: yes or no. It follows what browsers say of themselves
-(Fetch Metadata, and Origin against Host where they do not); what is no browser sends neither header and is never foreign.
+In: a request's method and headers, the origins that the project file allows. Out: yes or no. It reads what browsers
+send: Fetch Metadata, or else Origin compared with Host. Clients other than browsers send neither header, and are never
+foreign.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 
 
 def is_foreign(method: str, headers: Mapping[bytes, bytes], allowed: Collection[str]) -> bool:
-    """Whether a page of another origin made the browser send this. A link that a person follows is not foreign."""
+    """Return whether a page of another origin made the browser send the request. A followed link is not foreign."""
     origin = headers.get(b"origin", b"").decode("latin-1")
     if origin in allowed:
         return False
@@ -30,7 +31,7 @@ def _is_followed_link(method: str, headers: Mapping[bytes, bytes]) -> bool:
 
 
 def _place(origin: str) -> str | None:
-    """Host and port of an origin; None for one that hides itself (`null`)."""
+    """Return host and port of an origin; None for an opaque origin (`null`)."""
     try:
         return urlsplit(origin).netloc.lower() or None
     except ValueError:

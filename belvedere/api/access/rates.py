@@ -14,14 +14,15 @@ MAX_CALLERS = 10_000
 
 
 class Rates:
-    """`per_second` requests a second for each caller, and as many at once after a second of silence."""
+    """Token buckets: each caller may send `per_second` requests per second. A full bucket allows a burst of that
+    many."""
 
     def __init__(self, per_second: float, now: Callable[[], float] = time.monotonic):
         self._rate, self._most, self._now = per_second, max(1.0, per_second), now
         self._buckets: dict[Hashable, tuple[float, float]] = {}
 
     def wait(self, caller: Hashable) -> float:
-        """Count a request of a caller. Returns 0.0 where it may be answered, else in how many seconds one may be."""
+        """Count a request of a caller. Return 0.0 if it may be answered, else the seconds to wait."""
         now = self._now()
         left, seen = self._buckets.pop(caller, (self._most, now))
         left = min(self._most, left + (now - seen) * self._rate)

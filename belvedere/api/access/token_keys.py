@@ -1,8 +1,8 @@
-"""The keys that callers' tokens are verified with: a secret, a public key, or a set of public keys (RFC 7517) that changes.
+"""Keys that verify callers' tokens: a secret, a public key, or a set of public keys that changes (RFC 7517).
 
-In: the text of a key, the path of a file, or an address. Out: the keys that may have signed a token, by its `kid` and algorithm. A key is
-for the algorithms of its own kind alone, so that a public key is never taken for a secret. Keys from elsewhere are read by a thread of
-their own.
+In: the text of a key, the path of a file, or a URL. Out: the keys that may have signed a token, by its `kid` and
+algorithm. A key is used only with the algorithms of its kind, so a public key is never used as a secret. A separate
+thread reads keys from files and URLs.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from jwt.algorithms import get_default_algorithms
 from jwt.exceptions import PyJWTError
 
 MIN_SECRET_BYTES = 32
-"""Bytes of a secret at least (RFC 7518, 3.2)."""
+"""Minimum length of a secret in bytes (RFC 7518, 3.2)."""
 FETCH_SECONDS = 5.0
 SET_BYTES = 1_000_000
 PAUSE_SECONDS = 10.0
-"""Seconds between two looks for a key that is not known: tokens are made up easily."""
+"""Minimum seconds between two reads for an unknown key, since anyone can invent tokens."""
 
 
 class TokenKeys(ABC):
-    """Keys by `kid` and algorithm. `version` is another number where they have changed."""
+    """Keys by `kid` and algorithm. `version` changes with the keys."""
 
     version = 0
     is_ready = True
 
     @abstractmethod
     def of(self, kid: Any, algorithm: str) -> Iterator[Any]:
-        """The keys that may have signed a token."""
+        """Return the keys that may have signed a token."""
 
     def may_find(self, kid: Any) -> bool:
-        """Whether a key that is not there may be, after `refresh`."""
+        """Return whether `refresh` may find a key that is missing now."""
         return False
 
-    def refresh(self) -> None:  # noqa: B027 - most keys stay what they are
+    def refresh(self) -> None:  # noqa: B027 - most keys never change
         """Read the keys again."""
 
 
 class FixedKeys(TokenKeys):
-    """The key, or set of keys, of the project file. Raises ValueError, or what the library raises, where it is none."""
+    """The key, or set of keys, of the project file. Raises ValueError or an error of the library if it is not valid."""
 
     def __init__(self, text: str, algorithms: Sequence[str]):
         stripped = text.strip()
@@ -82,7 +82,7 @@ def _prepared(text: str, algorithms: Sequence[str]) -> Iterator[tuple[str, Any]]
 
 
 class KeySet:
-    """A JWK set, with the keys that are for some of the algorithms. What is not understood in it is left out (RFC 7517, 5)."""
+    """A JWK set, reduced to keys for the given algorithms. Unknown members are ignored (RFC 7517, 5)."""
 
     def __init__(self, document: Any, algorithms: Sequence[str]):
         keys = document.get("keys") if isinstance(document, Mapping) else None
@@ -94,18 +94,18 @@ class KeySet:
         return bool(self._keys)
 
     def has(self, kid: Any) -> bool:
-        """Whether there is a key of that name."""
+        """Return whether there is a key with that `kid`."""
         return any(k == kid for k, _, _ in self._keys)
 
     def of(self, kid: Any, algorithm: str) -> Iterator[Any]:
-        """The keys of that name; a token that names none may be of any."""
+        """Return the keys with that `kid`; all keys if the token has no `kid`."""
         return (
             key for own, name, key in self._keys if name == algorithm and (kid is None or own == kid or own is None)
         )
 
 
 def _of_jwk(jwk: Mapping[str, Any], algorithms: Sequence[str]) -> Iterator[tuple[Any, str, Any]]:
-    """`kid`, algorithm and key, for each of the algorithms that a key is for."""
+    """Yield `kid`, algorithm and key for each of the algorithms that a key supports."""
     if jwk.get("use", "sig") != "sig" or "verify" not in jwk.get("key_ops", ("verify",)):
         return
     for name in algorithms:
@@ -121,7 +121,7 @@ def _of_jwk(jwk: Mapping[str, Any], algorithms: Sequence[str]) -> Iterator[tuple
 
 
 class FetchedKeys(TokenKeys):
-    """A JWK set in a file or at an address. While it cannot be read, the keys that were read last count."""
+    """A JWK set in a file or at a URL. While it cannot be read, the keys of the last read remain valid."""
 
     def __init__(self, where: str, algorithms: Sequence[str], seconds: float):
         self._where, self._algorithms, self._seconds = where, algorithms, seconds

@@ -1,8 +1,8 @@
-"""Tokens of callers: JSON Web Tokens (RFC 7519), signed by somebody whom `[api.jwt]` of the project file trusts.
+"""Tokens of callers: JSON Web Tokens (RFC 7519), signed by an issuer that `[api.jwt]` of the project file trusts.
 
-In: the rules of the project file, a token. Out: its claims. A token counts if one of the keys has signed it by one of the algorithms that
-the rules name and that the key is for, if it is not over, and if issuer and audience are those of the rules. What a token says of its own
-key beside `kid` (`jku`, `jwk`, `x5u`) is not looked at.
+In: the rules of the project file, a token. Out: its claims. A token is valid if it has not expired, its issuer and
+audience match the rules, and one of the keys signed it by an algorithm that both the rules and the key allow. Of the
+header only `kid` selects a key: `jku`, `jwk` and `x5u` are ignored.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from belvedere.api.access.token_keys import FetchedKeys, FixedKeys, TokenKeys
 from belvedere.errors import fail
 
 LEEWAY = 30.0
-"""Seconds by which the clock of who signs may differ."""
+"""Maximum difference in seconds between this clock and the issuer's."""
 REMEMBERED = 1_000
 _CHECKS: Any = {"verify_sub": False, "verify_jti": False}
 
 
 @dataclass(frozen=True)
 class TokenRules:
-    """`[api.jwt]`. `key` is a secret for HS256 ..., else a public key as PEM, JWK or JWK set; `jwks` where a JWK set is: a path or an
-    address, read again after `jwks_seconds`. `role_claim` is the path of the claim that names the caller's role.
+    """Rules of `[api.jwt]`.
+
+    `key` is a secret for HS256 and its variants, otherwise a public key as PEM, JWK or JWK set. `jwks` is the path or
+    URL of a JWK set, which is read again after `jwks_seconds`. `role_claim` is the path of the claim with the caller's
+    role.
     """
 
     key: str | None = None
@@ -42,7 +45,7 @@ class TokenRules:
 
 
 def token_rules(settings: Mapping[str, Any]) -> TokenRules:
-    """The rules that a project file's `[api.jwt]` gives."""
+    """Return the rules of a project file's `[api.jwt]`."""
     by_default = ["HS256"] if "key" in settings else ["RS256", "ES256"]
     algorithms = settings.get("algorithms") or ([settings["algorithm"]] if "algorithm" in settings else by_default)
     same = ("key", "issuer", "audience", "jwks", "jwks_seconds", "default_role")
@@ -55,7 +58,7 @@ def token_rules(settings: Mapping[str, Any]) -> TokenRules:
 
 
 class TokenVerifier:
-    """Verifies tokens by the rules. Raises B8014 where their key cannot be read."""
+    """Verifies tokens by the rules. Raises B8014 if their key cannot be read."""
 
     def __init__(self, rules: TokenRules):
         self.rules = rules
@@ -64,8 +67,8 @@ class TokenVerifier:
         self._version = -1
 
     def claims(self, token: str) -> Mapping[str, Any] | None:
-        """The claims of a token; None where it does not count."""
-        if self._version != self._keys.version:  # a key that went signs nothing any more
+        """Return the claims of a token; None if it is not valid."""
+        if self._version != self._keys.version:  # a removed key is no longer valid
             self._known, self._version = {}, self._keys.version
         found = self._known.get(token)
         if found is None:
@@ -78,17 +81,17 @@ class TokenVerifier:
         return found if expires is None or time.time() < expires + self.rules.leeway else None
 
     def lacks_key(self, token: str) -> bool:
-        """Whether a token names a key that is not known and may be by now."""
+        """Return whether a token names an unknown key that a refresh may find."""
         header = _header(token)
         return header.get("alg") in self.rules.algorithms and self._keys.may_find(header.get("kid"))
 
     def refresh(self) -> None:
-        """Read the keys again where they lie elsewhere; it waits for them."""
+        """Read the keys of a file or URL again, and wait for them."""
         self._keys.refresh()
 
     @property
     def is_ready(self) -> bool:
-        """Whether there are keys at all."""
+        """Return whether any keys have been read."""
         return self._keys.is_ready
 
     def _verified(self, token: str) -> Mapping[str, Any] | None:

@@ -1,4 +1,4 @@
-"""JSON Schemas of GraphQL's types (draft 2020-12), for callers that know no GraphQL.
+"""JSON Schemas of GraphQL's types (draft 2020-12), for clients without GraphQL.
 
 In: arguments and types of a GraphQL schema. Out: JSON Schemas as dicts. It reads no catalog and checks no value.
 """
@@ -36,11 +36,11 @@ SCALARS: Mapping[str, Schema] = {
     "YearMonthDuration": {"type": "string", "format": "duration"},
     "JSON": {},
 }
-"""Schemas of values by scalar; of any other they are texts."""
+"""JSON Schemas of scalars; the values of all others are strings."""
 
 
 def arguments_schema(arguments: Mapping[str, GraphQLArgument]) -> Schema:
-    """An object with these arguments. Input types are among its `$defs`."""
+    """Return the schema of an object with these arguments. Input types are in its `$defs`."""
     definitions: dict[str, Schema] = {}
     properties: dict[str, Schema] = {}
     for name, argument in arguments.items():
@@ -53,20 +53,20 @@ def arguments_schema(arguments: Mapping[str, GraphQLArgument]) -> Schema:
 
 
 def row_schema(type_: GraphQLObjectType) -> Schema:
-    """A row with the columns of that type; related rows are left out."""
+    """Return the schema of a row with the columns of a type, without related rows."""
     columns = columns_of(type_)
     return {"type": "object", "properties": {n: _column(type_, n) for n in columns}, "required": columns}
 
 
 def columns_of(type_: GraphQLObjectType) -> list[str]:
-    """The columns of a type of rows, those that hold objects too."""
+    """Return the columns of a row type, including those with objects."""
     return [
         n for n, f in type_.fields.items() if not f.args and (is_leaf_type(t := get_named_type(f.type)) or is_struct(t))
     ]
 
 
 def is_struct(type_: Any) -> bool:
-    """Whether a type is that of an object in a column."""
+    """Return whether a type is that of objects in a column."""
     return isinstance(type_, GraphQLObjectType) and type_.description == STRUCT
 
 
@@ -74,7 +74,7 @@ def _column(type_: GraphQLObjectType, name: str) -> Schema:
     field = type_.fields[name]
     named = get_named_type(field.type)
     found: Schema = {"type": "object"} if is_struct(named) else dict(SCALARS.get(named.name, {"type": "string"}))
-    if named.name == "Long":  # as the request says
+    if named.name == "Long":  # the form depends on the request
         found["type"] = ["integer", "string"]
     if "type" in found and not is_non_null_type(field.type):
         kinds = found["type"]
@@ -95,7 +95,7 @@ def _value(type_: Any, definitions: dict[str, Schema]) -> Schema:
         made = definitions[type_.name] = {
             "type": "object",
             "additionalProperties": False,
-        }  # before its fields: they may have it
+        }  # before its fields, which may refer to it
         if type_.description:
             made["description"] = type_.description
         made["properties"] = {

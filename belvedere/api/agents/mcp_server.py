@@ -1,7 +1,7 @@
-"""`/mcp`: the Model Context Protocol over streamable HTTP, by the official SDK, which the extra `belvedere[mcp]` brings.
+"""`/mcp`: the Model Context Protocol over streamable HTTP, with the official SDK of the extra `belvedere[mcp]`.
 
-In: HTTP requests that the gate let in. Out: answers of the tools (`mcp_tools`), each of one epoch. Nothing is remembered
-between requests, so any process answers any of them, and the SDK is imported when the first comes.
+In: HTTP requests that the gate has admitted. Out: answers of the tools (`mcp_tools`), each of one epoch. There is no
+state between requests, so any process can answer each of them. The first request imports the SDK.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ MAX_BYTES = 1_000_000
 writes.
 """
 INSTRUCTIONS = (
-    "Views over streams and tables, kept up to date. Begin with list_views; describe_view returns a view's columns and filters, "
-    "query_view reads rows, why_row returns the input rows of a row, why_not explains why a row is missing. Each further tool answers one "
-    "question. Every answer is of one epoch, and names it; the tools are read-only."
+    "Views over streams and tables, kept up to date. Begin with list_views; describe_view returns a view's columns "
+    "and filters, query_view reads rows, why_row returns the input rows of a row, why_not explains why a row is "
+    "missing. Each further tool answers one question. Every answer is of one epoch, and names it; the tools are "
+    "read-only."
 )
 Answer = Callable[[GraphQLRequest, Claims], Awaitable[bytes]]
-"""The answer of a GraphQL query, as JSON."""
+"""Function that returns the answer of a GraphQL query as JSON."""
 
 
 class ModelContext:
-    """The endpoint of one application. `answer` asks its GraphQL."""
+    """The endpoint of one application. `answer` runs its GraphQL requests."""
 
     def __init__(self, served: ServedApi, answer: Answer):
         self._served, self._answer = served, answer
@@ -53,7 +54,7 @@ class ModelContext:
             if importlib.util.find_spec("mcp") is None:
                 hint = "install it: pip install 'belvedere[mcp]'"
                 raise RequestError(NOT_FOUND, "MCP support is not installed", hint, status=404)
-            if scope["method"] != "POST":  # it has nothing to say by itself, and no session to end
+            if scope["method"] != "POST":  # it sends no events of its own, and has no sessions
                 message = f"/mcp does not accept {scope['method']}"
                 raise RequestError(BAD_REQUEST, message, "use POST", status=405, headers={"allow": "POST"})
             check_encoding(dict(scope["headers"]))
@@ -66,16 +67,16 @@ class ModelContext:
             self._server = made
         from mcp.server.streamable_http_manager import (
             StreamableHTTPSessionManager,
-        )  # comes with an extra, and takes long
+        )  # comes with an extra; a slow import
 
         manager = StreamableHTTPSessionManager(self._server, json_response=True, stateless=True)
         async with manager.run():
             await manager.handle_request(scope, _again(body, receive), send)
 
     def _made(self) -> Server[Any]:
-        import mcp_types as types  # comes with an extra, and takes long
+        import mcp_types as types  # comes with an extra; a slow import
         from mcp.server.lowlevel import Server
-        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: F401 - it takes long
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: F401 - a slow import
 
         async def listed(context: Any, parameters: Any) -> types.ListToolsResult:
             api = (await self._served.roles.view_of(_claims(context))).api
@@ -148,7 +149,7 @@ def _said(error: RequestError) -> str:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """A body that was read, to be read again."""
+    """Return a `Receive` that yields a body that was already read."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:

@@ -1,7 +1,8 @@
-"""Tools of the Model Context Protocol over the views: list them, describe one, query one, and a tool for each query template.
+"""Tools of the Model Context Protocol over the views: list them, describe one, query one, and a tool per query
+template.
 
-In: an `Api`; a tool's name and arguments. Out: descriptions of tools, and for a call either what is known without the store or the
-GraphQL request that answers it, so that everything that counts for GraphQL counts here. It knows no protocol.
+In: an `Api`; a tool's name and arguments. Out: descriptions of tools. A call returns an answer that needs no store, or
+a GraphQL request. So all limits and rights of GraphQL apply. It does not depend on the protocol.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ _HELD: Schema = {
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool: its arguments and its answer as JSON Schemas."""
+    """A tool, with the JSON Schemas of its arguments and its answer."""
 
     name: str
     description: str
@@ -83,7 +84,7 @@ class ReadCall:
 
 @lru_cache(100)
 def tools_of(api: Api) -> tuple[Tool, ...]:
-    """All tools of an API."""
+    """Return all tools of an API."""
     return (
         _list(),
         _describe(),
@@ -95,7 +96,8 @@ def tools_of(api: Api) -> tuple[Tool, ...]:
 
 
 def call(api: Api, name: str, given: Mapping[str, Any]) -> ReadCall | Question | dict[str, Any]:
-    """Return the request that a tool call stands for. Raises `RequestError` if the call is not valid."""
+    """Return the answer of a tool call, or the request that reads it. Raises `RequestError` if the call is not
+    valid."""
     tool = next((t for t in tools_of(api) if t.name == name), None)
     if tool is None:
         known = did_you_mean(name, [t.name for t in tools_of(api)])
@@ -126,7 +128,7 @@ def call(api: Api, name: str, given: Mapping[str, Any]) -> ReadCall | Question |
     return _reading(field.name, field.field, given, None)
 
 
-# what the tools are
+# descriptions
 
 
 def _list() -> Tool:
@@ -173,9 +175,9 @@ def _query(api: Api) -> Tool:
 
 def _why() -> Tool:
     text = (
-        "Why a row exists: the rows it was computed from, by relation, the rows dropped on the way, and the rows of each "
-        "input. Each relation has the number of its rows, and the first of them. Also when the row appeared, with its versions where "
-        "the view has a history."
+        "Why a row exists: the rows it was computed from, by relation, the rows dropped on the way, and the rows of "
+        "each input. Each relation has the number of its rows, and the first of them. Also when the row appeared, "
+        "with its versions where the view has a history."
     )
     arguments: Schema = {
         "view": _VIEW,
@@ -203,8 +205,8 @@ def _why() -> Tool:
 
 def _why_not() -> Tool:
     text = (
-        "Why a row is missing: on each path down from the view the first operator that drops the rows that would have made "
-        "it (a filter, a join without a match, an input without such a row), with the rows that nearly matched."
+        "Why a row is missing: on each path down from the view the first operator that drops the rows that would have "
+        "made it (a filter, a join without a match, an input without such a row), with the rows that nearly matched."
     )
     arguments: Schema = {"view": _VIEW, "filter": _FILTER, "rows": _ROWS}
     answer = {"type": "object", "properties": WHY_NOT_ANSWER, "required": list(WHY_NOT_ANSWER)}
@@ -227,13 +229,13 @@ class _Found:
 
 
 def _templates(api: Api) -> dict[str, _Found]:
-    """The root fields of query templates by the names of their tools."""
+    """Return the root fields of query templates by tool name."""
     fields = _roots(api)
     taken = (LIST, DESCRIBE, QUERY, WHY, WHY_NOT)
     return {(f"{n}_template" if n in taken else n): _Found(n, fields[n]) for n in api.model.templates if n in fields}
 
 
-# what is known without the store
+# answers without the store
 
 
 def _listed(api: Api) -> dict[str, Any]:
@@ -284,7 +286,7 @@ def _ordered(field: GraphQLField) -> Iterable[str]:
     return order.fields if isinstance(order, GraphQLInputObjectType) else ()
 
 
-# what is read
+# reads
 
 
 def _reading_of_view(api: Api, entity: Entity, given: Mapping[str, Any]) -> ReadCall:
@@ -297,7 +299,7 @@ def _reading_of_view(api: Api, entity: Entity, given: Mapping[str, Any]) -> Read
 
 
 def _reading(name: str, field: GraphQLField, given: Mapping[str, Any], columns: Any) -> ReadCall:
-    """The GraphQL request for a field: the arguments are its variables."""
+    """Return the GraphQL request for a field; the tool's arguments become its variables."""
     for unknown in [n for n in given if n not in field.args]:
         known = ", ".join(field.args) or "none"
         raise RequestError(BAD_REQUEST, f"{name} has no argument `{unknown[:100]}`", f"its arguments: {known}")
@@ -309,7 +311,10 @@ def _reading(name: str, field: GraphQLField, given: Mapping[str, Any], columns: 
 
 
 def _selection(row: GraphQLObjectType, paths: Any) -> str:
-    """The selection of some columns; `machines.name` is one of related rows, and a column that holds an object stands for all of it."""
+    """Return the selection of some columns.
+
+    `machines.name` selects a column of related rows. A column with objects is selected with all members.
+    """
     if not isinstance(paths, list) or not paths:
         raise RequestError(
             BAD_REQUEST, "`columns` must be a list of names", 'write ["name", "machines.name"], or omit it'

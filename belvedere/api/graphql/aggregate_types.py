@@ -1,6 +1,6 @@
-"""The types of aggregates in the GraphQL schema: the groups of an entity's rows, and their orders.
+"""GraphQL types of aggregates: the groups of an entity's rows, and their orders.
 
-In: entities. Out: graphql-core's types. What the store computes of which columns is said in `belvedere.store.read.aggregates`.
+In: entities. Out: graphql-core's types. `belvedere.store.read.aggregates` defines the aggregations.
 """
 
 from __future__ import annotations
@@ -34,12 +34,15 @@ _MEANINGS = {
 
 
 def aggregate_type(entity: Entity) -> GraphQLObjectType:
-    """A group of an entity's rows."""
+    """Return the type of a group of an entity's rows."""
     grouped = {n: output_field(c) for n, c in entity.columns.items() if is_grouped(c.type)}
     fields = {"count": GraphQLField(GraphQLNonNull(LONG), description="The number of rows.")}
     types: dict[str, GraphQLObjectType] = {}
     if grouped:
-        described = "The columns selected here form the groups, one for each combination of values. Without it all rows form one group."
+        described = (
+            "The columns selected here form the groups, one for each combination of values. Without it all "
+            "rows form one group."
+        )
         by = GraphQLObjectType(entity.types[TYPE_OF[BY]], grouped, description=f"Grouping columns of {entity.name}.")
         fields[BY] = GraphQLField(GraphQLNonNull(by), description=described)
     for function, meaning in _MEANINGS.items():
@@ -63,7 +66,7 @@ def _value(column: Column, function: Aggregation, nullable: bool) -> Column:
 
 
 def aggregate_order(entity: Entity, rows: GraphQLInputObjectType | None) -> GraphQLInputObjectType:
-    """The order of groups; `rows` is that of the entity's rows."""
+    """Return the input type for an order of groups; `rows` is the one for an order of the entity's rows."""
     fields = {"count": GraphQLInputField(SORT_ORDER)}
     numbers = _orders(n for n, c in entity.columns.items() if has_aggregation(Aggregation.SUM, c.type))
     if rows is not None:

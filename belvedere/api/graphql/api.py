@@ -1,7 +1,7 @@
-"""Answer GraphQL requests from a store: one statement a request, its JSON passed on as bytes.
+"""Answers of GraphQL requests from a store: one statement per request, whose JSON is passed on as bytes.
 
-In: a catalog, a reader, an operation's text and variables. Out: the answer as bytes (or, for programs, as a dict) with
-`extensions: {epoch, asOf, freshnessMs}`. It knows no HTTP.
+In: a catalog, a reader, an operation's text and variables. Out: the answer as bytes (for programs: as a dict) with
+`extensions: {epoch, asOf, freshnessMs}`. It does not depend on HTTP.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from belvedere.values.instants import instant
 
 Fetch = Callable[[str, Sequence[Any]], Awaitable[list[tuple[Any, ...]]]]
 QUICK = 0.003
-"""Seconds: a plan that last took less may run where the request was read."""
+"""Seconds: a plan whose last measured time is below this may run on the event loop."""
 TIMED = 16
 """Number of executions of a plan between two measurements; the first is always measured.
 
@@ -58,13 +58,13 @@ _OPENED, _BESIDE = b'{"data":', b',"extensions":'
 
 
 class Answer(NamedTuple):
-    """An answer's bytes, the epoch that it is from, and when that was committed (microseconds since 1970)."""
+    """An answer's bytes, its epoch, and the commit time of that epoch (microseconds since 1970)."""
 
     body: bytes
     epoch: int
     committed: int
     quarantined: Mapping[str, int | None] = NOTHING
-    """The views in quarantine that it has read, with their last good epochs."""
+    """Views of the answer that are in quarantine, with their last good epochs."""
 
     @property
     def data(self) -> bytes:
@@ -85,12 +85,12 @@ class Api:
         self._shown: tuple[int, int, bytes] = (-1, 0, b"")
         self._catalog = catalog
         self._last_good: tuple[int, LastGoodEpochs] = (-1, {})
-        """The last epoch that was answered, and what is in quarantine in it."""
+        """The epoch of the last answer, and the relations in quarantine at that epoch."""
 
     def answer(
         self, text: str, variables: Mapping[str, Any] | None = None, name: str | None = None, claims: Claims = NOTHING
     ) -> bytes:
-        """The whole answer to a caller with these claims; raises `RequestError`."""
+        """Return the whole answer to a caller with these claims. Raises `RequestError`."""
         operation, literals = self.find(text, name, variables or {})
         if operation.mutates:
             raise RequestError(
@@ -108,12 +108,12 @@ class Api:
     def find(
         self, text: str, name: str | None = None, variables: Mapping[str, Any] = NOTHING
     ) -> tuple[Operation, list[Any]]:
-        """The operation of a text; raises also where its variables are more than a request may have."""
+        """Return the operation of a text. Raises `RequestError` also if its variables exceed the limits."""
         self._check_sizes(text, variables)
         return self.operations.find(text, name)
 
     def known(self, text: str, name: str | None, variables: Mapping[str, Any]) -> tuple[Operation, list[Any]] | None:
-        """As `find`, where the operation was seen before; None for one that has to be parsed and validated."""
+        """Return what `find` returns if the operation is cached; None if it must be parsed and validated."""
         self._check_sizes(text, variables)
         return self.operations.known(text, name)
 
@@ -123,11 +123,11 @@ class Api:
         check_variables(variables, self.limits)
 
     def run(self, prepared: Prepared) -> bytes:
-        """Read the store once, and put the answer together."""
+        """Read the store once and return the whole answer."""
         return self.read(prepared).body
 
     def read(self, prepared: Prepared) -> Answer:
-        """As `run`, with the answer's epoch."""
+        """Return the answer like `run`, with its epoch."""
         plan = prepared.plan
         timed = plan.calls % TIMED == 0 or plan.last >= QUICK
         started = time.thread_time() if timed else 0.0
@@ -147,7 +147,7 @@ class Api:
         return self._answer(prepared, rows)
 
     async def fetch(self, prepared: Prepared, fetch: Fetch) -> Answer:
-        """As `read`, on the event loop."""
+        """Return the answer like `read`, on the event loop."""
         try:
             rows = await fetch(prepared.plan.statement.sql, prepared.parameters)
             if rows and rows[0][0] != self._last_good[0]:
@@ -182,7 +182,7 @@ class Api:
 
     @staticmethod
     def _check_instants(prepared: Prepared, epoch: int, clock: int, content: str | bytes) -> None:
-        """Raise where a former state that was asked for is not known."""
+        """Raise if a requested former state is not retained."""
         memories = Memories.of(json.loads(content)["extra"])
         for relation, value, by_time in prepared.instants:
             try:
@@ -208,7 +208,7 @@ class Api:
     def introspect(
         self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NOTHING
     ) -> bytes:
-        """An answer about the schema; other root fields beside it are read from the store."""
+        """Return an answer about the schema; other root fields of the same request are read from the store."""
         nodes = self.operations.root_fields(operation, variables)
         about = [n for found in nodes.values() for n in found if n.name.value in ("__schema", "__type")]
         result = execute_sync(self.schema, only_fields(operation, about), variable_values=dict(variables))
@@ -248,7 +248,7 @@ def _failure(prepared: Prepared, error: BelvedereError, catalog: Catalog, reader
 
 
 _APIS: list[tuple[Catalog, frozenset[str], str | None, Api]] = []
-"""The last few APIs, for programs that ask one catalog many times."""
+"""The most recent APIs, for programs that query one catalog many times."""
 
 
 def execute_graphql(
@@ -263,8 +263,8 @@ def execute_graphql(
 ) -> dict[str, Any]:
     """Answer one request in process: `{"data": ..., "extensions": ...}` or `{"errors": [...]}`.
 
-    `tables`, where given, says which relations the store holds; public ones that it does not hold are not shown. `role` is the caller's,
-    None for one who may see everything.
+    `tables`, if given, are the relations in the store; public relations that it lacks are not shown. `role` is the
+    caller's role; None: the caller sees everything.
     """
     api = api_over(catalog, tables, reader, role)
     try:
@@ -277,7 +277,10 @@ def execute_graphql(
 def api_over(
     catalog: Catalog, tables: Mapping[str, StoredTable] | None, reader: Reader, role: str | None = None
 ) -> Api:
-    """The API of a catalog over a reader, for callers of a role (None: for those who may see everything); it is made once for a catalog."""
+    """Return the API of a catalog over a reader for callers of a role, cached per catalog.
+
+    With `role` None callers see everything.
+    """
     api = copy(_api(catalog, tables, reader, role))
     api.reader = reader
     return api

@@ -1,7 +1,8 @@
-"""Whether a parsed document may be asked of a schema; what it costs to find out is bounded first.
+"""Validation of parsed documents against a schema, after checks that bound its cost.
 
-In: a document as graphql-core parsed it, the schema, the limits. Out: nothing, or a `RequestError`. The size of what fragments spread to is
-counted without spreading them, and fields of one name are compared in one pass: graphql-core compares every two of them.
+In: a document as graphql-core parsed it, the schema, the limits. Out: nothing, or a `RequestError`. The size of the
+document with all fragments is computed without expanding them. Fields with the same response name are compared in one
+pass, where graphql-core compares each pair.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ Fragments = Mapping[str, FragmentDefinitionNode]
 
 
 def fragments_of(document: DocumentNode) -> dict[str, FragmentDefinitionNode]:
-    """The document's fragments by name."""
+    """Return the document's fragments by name."""
     return {d.name.value: d for d in document.definitions if isinstance(d, FragmentDefinitionNode)}
 
 
 def check_document(schema: GraphQLSchema, document: DocumentNode, fragments: Fragments, limits: Limits) -> None:
-    """Raise where the document is too large, or not valid."""
+    """Raise if the document is too large or not valid."""
     operations = [d for d in document.definitions if isinstance(d, OperationDefinitionNode)]
     _check_sizes(operations, fragments, limits)
     errors = validate(schema, document, RULES, max_errors=5)
@@ -62,17 +63,18 @@ def _too_many(what: str, most: int) -> RequestError:
 
 
 class _Sizes:
-    """How many selections there are with all fragments spread, and how deep they are nested; each fragment is counted once."""
+    """Counts the selections of a document with all fragments expanded, and their depth; each fragment is visited
+    once."""
 
     def __init__(self, fragments: Fragments, limits: Limits):
         self.fragments, self.limits = fragments, limits
         self.known: dict[str, tuple[int, int]] = {}
 
     def of(self, selections: SelectionSetNode | None, above: int = 0) -> tuple[int, int]:
-        """The number of selections and their depth, `above` levels down."""
+        """Return the number of selections and their depth; `above` is the number of levels above them."""
         if selections is None:
             return 0, 0
-        if not selections.selections:  # which the parser lets through
+        if not selections.selections:  # the parser accepts this
             raise RequestError(SYNTAX, "a selection `{ }` has no field", "name a field: `{ things { id } }`")
         if above >= NESTED_MOST:
             raise RequestError(
@@ -96,14 +98,17 @@ class _Sizes:
         return 1 + number, depth
 
     def of_fragment(self, name: str, above: int = 0) -> tuple[int, int]:
-        """An unknown fragment, and one that spreads itself, count nothing: validation reports them."""
+        """Return number and depth of a fragment's selections.
+
+        Unknown fragments and recursive fragments count as zero: validation reports them.
+        """
         if name not in self.known and name in self.fragments:
             self.known[name] = (0, 0)
             self.known[name] = self.of(self.fragments[name].selection_set, above)
         return self.known.get(name, (0, 0))
 
     def aliases(self, selections: SelectionSetNode | None) -> int:
-        """The aliases in the text."""
+        """Return the number of aliases in the text."""
         nodes = () if selections is None else selections.selections
         return sum(
             (getattr(n, "alias", None) is not None) + self.aliases(getattr(n, "selection_set", None)) for n in nodes
@@ -111,9 +116,10 @@ class _Sizes:
 
 
 def _check_merging(sets: Iterable[SelectionSetNode | None], fragments: Fragments) -> None:
-    """Fields of one response name must be the same field with the same arguments (GraphQL, 5.3.2).
+    """Raise unless all fields with the same response name are the same field with the same arguments (GraphQL, 5.3.2).
 
-    Types are all objects here, so that fields of one set have one parent, and the same name is the same type.
+    All types of the schema are object types. So the fields of one set have one parent type, and equal names mean equal
+    types.
     """
     found: dict[str, list[FieldNode]] = {}
     seen: set[str] = set()

@@ -1,7 +1,7 @@
 """`/graphql`: the ASGI application of GraphQL, over HTTP and WebSockets.
 
-In: requests that the gate let in. Out: answers as GraphQL over HTTP has them, streams of events, sessions. What is parsed, validated or
-planned for the first time is so in a thread: no request holds up the others.
+In: requests that the gate has admitted. Out: answers by the GraphQL-over-HTTP specification, event streams, sessions.
+New operations are parsed, validated and planned in a thread, so that they do not block other requests.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Headers = Mapping[bytes, bytes]
 
 
 class GraphqlEndpoint:
-    """Answers GraphQL for one application. `page` answers a browser that asks for nothing."""
+    """Answers GraphQL for one application. `page` answers a browser that sends no query."""
 
     def __init__(self, served: ServedApi, gate: Gate, page: ASGIApp):
         self._served, self._gate, self._page = served, gate, page
@@ -127,7 +127,7 @@ class GraphqlEndpoint:
         return _once(bytes(answer.body))
 
     async def first(self, asked: GraphQLRequest, claims: Claims) -> bytes:
-        """The answer of a query."""
+        """Return the answer of a query."""
         return (await anext(await self.answers(asked, claims, lambda: None))).body
 
     async def _found(self, asked: GraphQLRequest, claims: Claims) -> tuple[RoleView, Operation, list[Any]]:
@@ -146,7 +146,7 @@ class GraphqlEndpoint:
     # mutations
 
     def _check_push(self, scope: Scope, headers: Headers) -> None:
-        """Raise where a request may not push, as under `/streams`."""
+        """Raise if a request may not push, by the same checks as `/streams`."""
         if scope["method"] != "POST":
             message = f"a mutation cannot be sent by {scope['method']}"
             raise RequestError(BAD_REQUEST, message, "use POST", status=405, headers={"allow": "POST"})
@@ -192,7 +192,8 @@ class GraphqlEndpoint:
         known: bytes | None,
         method: str,
     ) -> Response:
-        """The answer of a query. That of a GET has a tag; where the client has it already, it is not read again."""
+        """Return the answer of a query. Answers to GET have an entity tag; if the client has that answer, it is not
+        read again."""
         api, store = seen.api, self._served.store
         if operation.introspects:
             api.check_introspection()

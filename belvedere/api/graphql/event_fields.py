@@ -1,7 +1,7 @@
-"""The fields of GraphQL's `Subscription`: one for each of `Query`.
+"""The fields of GraphQL's `Subscription`: one for each field of `Query`.
 
-In: a model and the fields of `Query`. Out: fields of the same names and arguments. That of a subscription of the script has one event as
-its value; any other is a live query.
+In: a model and the fields of `Query`. Out: fields with the same names and arguments. The field of a script's
+subscription returns one event; any other field is a live query.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ARGUMENT = "Return events after this `_seq`; without it only new events."
 
 
 def event_fields(model: Model) -> dict[str, Entity | Template]:
-    """Return the relations with events by their field."""
+    """Return the relations with events by field name."""
     found: dict[str, Entity | Template] = {e.field: e for e in model.entities.values() if e.field and e.events}
     return found | {n: t for n, t in model.templates.items() if t.template.events}
 
@@ -26,8 +26,9 @@ def event_fields(model: Model) -> dict[str, Entity | Template]:
 def subscription_fields(
     model: Model, queries: Mapping[str, GraphQLField], long: GraphQLScalarType
 ) -> dict[str, GraphQLField]:
-    """The fields, `queries` being those of `Query`: events without the limits and the order of a list, and everything else as a live
-    query, whose value is the whole answer.
+    """Return the fields of `Subscription`; `queries` are the fields of `Query`.
+
+    Event fields have no arguments for limits and order. Each other field is a live query that returns the whole answer.
     """
     events = event_fields(model)
     fields: dict[str, GraphQLField] = {}

@@ -25,12 +25,13 @@ _LITERAL = re.compile(
 
 
 MAX_NUMBER_LENGTH = 400
-"""Characters: a longer whole number is beyond every type, as this power of ten is."""
+"""Maximum number of characters of an integer; longer ones, like this power of ten, exceed every type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Literals:
-    """`rest` is the text without its literals; `values` and `offsets` those of its literals, in order."""
+    """A text split into literals and the rest: `rest` has placeholders; `values` and `offsets` are in order of the
+    text."""
 
     rest: str
     values: list[Any]
@@ -38,7 +39,7 @@ class Literals:
 
 
 def take_out(text: str) -> Literals:
-    """The text without its literals, and the literals. `ValueError` for a string with a broken escape."""
+    """Return the text without its literals, and the literals. Raises `ValueError` for a string with a broken escape."""
     pieces: list[str] = []
     values: list[Any] = []
     offsets: list[int] = []
@@ -72,7 +73,7 @@ def _read(kind: str | None, found: re.Match[str]) -> tuple[str, Any]:
 
 
 def _decimal(number: str) -> Decimal:
-    """Exact, but infinite or zero where the exponent is beyond all that a decimal can hold."""
+    """Return the exact value of a number; infinity or zero if a decimal cannot hold its exponent."""
     try:
         return Decimal(number)
     except InvalidOperation:

@@ -1,7 +1,8 @@
-"""GraphQL mutations: rows to the desk of the run, by the same intake as `POST /streams`.
+"""GraphQL mutations: push rows to the ingest service of the run, like `POST /streams`.
 
-In: a valid operation, its variables, and how the desk and the last epoch are asked. Out: the answer as bytes. graphql-core runs the
-operation, a root field after the other; a field that fails is null, with an error that says why. Whoever may ask is decided before.
+In: a valid operation, its variables, and functions that call the ingest service and read the last epoch. Out: the
+answer as bytes. graphql-core runs the root fields of the operation one after another; a field that fails is null, with
+an error. The caller's rights are checked before.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ WAIT_SECONDS = 30.0
 LOOK_SECONDS = 0.05
 """Seconds between two polls of the last epoch."""
 Ask = Callable[[Request], Awaitable[Reply]]
-"""Has rows taken in by the process that runs epochs."""
+"""Function that sends rows to the ingest service in the process that runs epochs."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ class _MutationCaller:
 
 
 class Mutations:
-    """Runs the mutations of one API. `ask` hands a request to the desk, `last_epoch` reads the store's last epoch."""
+    """Runs the mutations of one API. `ask` sends a request to the ingest service, `last_epoch` reads the store's last
+    epoch."""
 
     def __init__(
         self,
@@ -75,9 +77,9 @@ class Mutations:
         claims: Claims = NO_ONE,
         longs: bool = False,
     ) -> bytes:
-        """The whole answer to a caller with these claims; with `longs` whole numbers of 64 bits are texts.
+        """Return the whole answer to a caller with these claims; with `longs` 64-bit integers are strings.
 
-        Raises `RequestError` where the request is wrong, or its only field fails.
+        Raises `RequestError` if the request is not valid, or if its only field fails.
         """
         found: Any = execute(
             self._schema,
@@ -135,13 +137,13 @@ class Mutations:
         return answer | {"epoch": await self._epoch(reply) if wait else None}
 
     async def _epoch(self, reply: Reply) -> int | None:
-        """The epoch that has a request's rows, once there is one; None where none came in time."""
+        """Wait for the epoch that contains a request's rows and return it; None after a timeout."""
         if reply.sequence is None:
             return None
         end = asyncio.get_running_loop().time() + WAIT_SECONDS
         last: EpochRow | None = None
         while asyncio.get_running_loop().time() < end:
-            with contextlib.suppress(RequestError):  # the rows are taken all the same
+            with contextlib.suppress(RequestError):  # the rows are accepted anyway
                 last = await self._last_epoch()
             if last is not None and last.offsets.get(OFFSET, {}).get("sequence", 0) >= reply.sequence:
                 return last.epoch
@@ -150,14 +152,14 @@ class Mutations:
 
 
 def _by_column(field: PushField, row: Any) -> Any:
-    """A row with the columns' own names instead of those of GraphQL."""
+    """Return a row with the names of columns in place of their GraphQL names."""
     if not isinstance(row, dict):
         return row
     return {field.columns[n].name if n in field.columns else n: value for n, value in row.items()}
 
 
 def _reported(field: PushField, pushed: Pushed, body: Mapping[str, Any], given: int) -> dict[str, Any]:
-    """The answer of a push: what became of each row."""
+    """Return the answer of a push: the outcome of each row."""
     taken = _as_taken(field, pushed)
     for made in body.get("made", ()):
         taken[made["index"]] |= {n: made[c.name] for n, c in field.shown.items() if c.name in made}
@@ -179,10 +181,10 @@ def _make_long_texts(field: PushField, reported: dict[str, Any]) -> None:
 
 
 def _as_taken(field: PushField, pushed: Pushed) -> dict[int, dict[str, Any]]:
-    """The rows that fit by their places, with values as the API gives them."""
+    """Return the accepted rows by position, with values in the API's form."""
     columns = {}
     for name, column in field.shown.items():
-        if column.name not in pushed.rows.schema.names:  # the desk fills it in
+        if column.name not in pushed.rows.schema.names:  # the ingest service fills it
             continue
         values = plain_values(pushed.rows[column.name])
         if str(column.type) == "float":

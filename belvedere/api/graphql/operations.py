@@ -1,7 +1,7 @@
-"""From an operation's text to a prepared plan, remembered by the text without its literals.
+"""Plans of operations, cached by the operation's text without its literals.
 
-In: text, variables, a `Model` with its GraphQL schema. Out: a `Prepared` request: a statement with the values to bind. A text
-that was seen before, in other literals, is neither parsed nor validated again.
+In: text, variables, a `Model` with its GraphQL schema. Out: a `Prepared` request: a statement with the values to bind.
+A text that differs only in literals from an earlier one is neither parsed nor validated again.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ from belvedere.store.read.statements import ParameterizedSql, print_read
 from belvedere.store.read.stored_values import long_number, microseconds
 
 REMEMBERED = 2_000
-"""Operations, and plans of each, that are remembered."""
+"""Maximum number of cached operations, and of cached plans per operation."""
 SHORT = 10_000
-"""Characters: longer texts are not remembered, nor looked at where other requests wait."""
+"""Maximum characters of a text that is cached and handled on the event loop."""
 CLAIM_SOURCES = ("claim", "claimed")
-"""Where values come from that the caller's token says."""
+"""Kinds of value sources that read a claim of the caller's token."""
 _REMEMBERING = Lock()
 
 
 @dataclass
 class Plan:
-    """A printed read. `calls`: how often it ran; `last`: the seconds of this process that it took the last time."""
+    """A read with its SQL. `calls`: number of executions; `last`: seconds of the last measured one in this process."""
 
     draft: PlannedRead
     statement: ParameterizedSql
@@ -80,7 +80,7 @@ class Plan:
 
     @cached_property
     def endpoints(self) -> tuple[str, ...]:
-        """The relations and query templates that it reads."""
+        """Return the relations and query templates that the plan reads."""
         return tuple(dict.fromkeys(endpoints_read(self.draft.read.fields)))
 
 
@@ -98,45 +98,45 @@ class Operation:
 
     @property
     def mutates(self) -> bool:
-        """Whether it is a mutation."""
+        """Return whether the operation is a mutation."""
         return self.node.operation is OperationType.MUTATION
 
     @property
     def subscribes(self) -> bool:
-        """Whether it is a subscription."""
+        """Return whether the operation is a subscription."""
         return self.node.operation is OperationType.SUBSCRIPTION
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A plan and the values to bind it with."""
+    """A plan and the values to bind."""
 
     plan: Plan
     parameters: list[Any]
     instants: tuple[tuple[str, int, bool], ...] = ()
-    """The former states that it reads: relation, epoch or time in microseconds, whether it is a time."""
+    """Former states that the plan reads: relation, epoch or time in microseconds, and whether it is a time."""
     longs: bool = False
-    """Whether whole numbers of 64 bits are texts in its answer."""
+    """Whether 64-bit integers are strings in the answer."""
     own: tuple[str, ...] = ()
-    """Pages of the answer whose other parts are no client's."""
+    """Pages of the answer whose parts besides the rows are internal."""
 
 
 @dataclass
 class Operations:
-    """The operations that were seen, for one model and dialect."""
+    """The cached operations of one model and dialect."""
 
     model: Model
     schema: GraphQLSchema
     reader: AnsweringReader
     limits: Limits
     lenient: GraphQLSchema
-    """The schema in which rows of mutations may be anything."""
+    """Schema in which rows of mutations may have any form."""
     seen: dict[tuple[str, str | None], Operation] = field(default_factory=dict)
     texts: dict[tuple[str, str | None], tuple[Operation, list[Any]]] = field(default_factory=dict)
     misses: int = 0
 
     def find(self, text: str, name: str | None) -> tuple[Operation, list[Any]]:
-        """The operation of a text, and the text's literals."""
+        """Return the operation of a text, and the text's literals."""
         found = self.texts.get((text, name))
         if found is not None:
             return found
@@ -151,7 +151,7 @@ class Operations:
         return operation, literals.values
 
     def known(self, text: str, name: str | None) -> tuple[Operation, list[Any]] | None:
-        """As `find`, without parsing: None for a long text, or one that was not seen before."""
+        """Return what `find` returns, without parsing; None if the text is long or not cached."""
         if len(text) >= SHORT:
             return None
         found = self.texts.get((text, name))
@@ -160,7 +160,7 @@ class Operations:
     def known_plan(
         self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NO_ONE
     ) -> Prepared | None:
-        """As `prepare`, where it has a plan already and the variables are few."""
+        """Return what `prepare` returns if the plan is cached and there are few variables, else None."""
         plan = None if are_many(variables) else operation.plans.get(_shape(operation, variables))
         if plan is None:
             return None
@@ -170,7 +170,7 @@ class Operations:
     def prepare(
         self, operation: Operation, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NO_ONE
     ) -> Prepared:
-        """The plan for a request of a caller with these claims, and its values in the store's form."""
+        """Return the plan for a request of a caller with these claims, with its values in the store's form."""
         self.check_variables(operation, variables)
         key = _shape(operation, variables)
         plan = operation.plans.get(key)
@@ -180,14 +180,14 @@ class Operations:
         return self.bound(plan, literals, variables, claims)
 
     def bound(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NO_ONE) -> Prepared:
-        """A plan with the values of a request."""
+        """Return a plan with the values of a request."""
         instants = tuple(
             (r, _instant(plan, n, by_time, literals, variables), by_time) for r, n, by_time in plan.draft.instants
         )
         return Prepared(plan, self.bind(plan, literals, variables, claims), instants)
 
     def bind(self, plan: Plan, literals: list[Any], variables: Mapping[str, Any], claims: Claims = NO_ONE) -> list[Any]:
-        """The values of a request in the store's form, in the order of the statement's parameters."""
+        """Return the values of a request in the store's form, in the order of the statement's parameters."""
         draft = plan.draft
         cursors = [_decoded(look_up(c.source, literals, variables), c) for c in draft.cursors]
         said: dict[str, Callable[[ValueSource], Any]] = {
@@ -213,7 +213,7 @@ class Operations:
             self._check_cost(draft.costs, literals, variables)
         return parameters
 
-    # a text that was not seen before
+    # texts that are not cached
 
     def _read(self, text: str, name: str | None, literals: Literals) -> Operation:
         self.misses += 1
@@ -240,7 +240,7 @@ class Operations:
         return Operation(document, node, fragments, numbers, self._enums(node), introspects)
 
     def _enums(self, node: OperationDefinitionNode) -> frozenset[str]:
-        """The variables that hold directions of an order: their strings are part of the plan."""
+        """Return the variables that hold sort directions: their strings are part of the plan."""
         result = set()
         for definition in node.variable_definitions or ():
             type_ = type_from_ast(self.schema, definition.type)
@@ -251,7 +251,7 @@ class Operations:
 
     @cached_property
     def _orders(self) -> frozenset[str]:
-        """The types of orders."""
+        """Return the names of the input types for orders."""
         entities = self.model.entities.values()
         return frozenset(
             n for e in entities for n in (e.order_type, e.types["AggregateOrder"], e.types["NumbersOrder"])
@@ -262,12 +262,13 @@ class Operations:
         return self.printed(draft, literals, variables)
 
     def printed(self, draft: PlannedRead, literals: list[Any], variables: Mapping[str, Any]) -> Plan:
-        """A read with its statement; raises where a request with these values costs too much."""
+        """Return a read with its SQL. Raises if a request with these values costs too much."""
         self._check_cost(draft.costs, literals, variables)
         return Plan(draft, print_read(draft.read, self.reader.dialect), not any(map(_varies, draft.costs)))
 
     def check_variables(self, operation: Operation, variables: Mapping[str, Any]) -> None:
-        """Raise where a variable has no value of its type: of every request, whether a plan of its shape is kept or not."""
+        """Raise if a variable does not have a value of its type. Every request is checked, with or without a cached
+        plan."""
         definitions = operation.node.variable_definitions
         if not definitions:
             return
@@ -276,13 +277,13 @@ class Operations:
             raise InvalidDocument(BAD_VALUE, coerced)
 
     def plan_of(self, planner: ReadPlanner, read: Field, cost: Cost) -> Plan:
-        """The plan of one query of a planner."""
+        """Return the plan of one query."""
         self._check_cost((cost,), [], {})
         draft = planner.planned((read,), (cost,))
         return Plan(draft, print_read(draft.read, self.reader.dialect), fixed_cost=True)
 
     def planner(self, operation: Operation, variables: Mapping[str, Any]) -> ReadPlanner:
-        """The planner for one request of an operation."""
+        """Return the planner for one request of an operation."""
         return ReadPlanner(self.model, self.limits, self._reader(operation, variables).values.scalar)
 
     def selections(self, operation: Operation, variables: Mapping[str, Any]) -> tuple[Selection, ...]:
@@ -290,7 +291,7 @@ class Operations:
         return self._reader(operation, variables).read((operation.node.selection_set,))
 
     def root_fields(self, operation: Operation, variables: Mapping[str, Any]) -> dict[str, list[FieldNode]]:
-        """The root fields that a request asks for, by response key."""
+        """Return the root fields of a request by response key."""
         return self._reader(operation, variables).collect((operation.node.selection_set,))
 
     def _reader(self, operation: Operation, variables: Mapping[str, Any]) -> SelectionReader:
@@ -307,7 +308,8 @@ class Operations:
 
 
 def _instant(plan: Plan, number: int, by_time: bool, literals: list[Any], variables: Mapping[str, Any]) -> int:
-    """The epoch or the time in microseconds that a request gives; a wrong one is reported where it is bound."""
+    """Return the epoch, or the time in microseconds, that a request gives. Invalid values are reported when they are
+    bound."""
     value = look_up(plan.draft.sources[number], literals, variables)
     try:
         return microseconds(value) if by_time else long_number(value)
@@ -316,7 +318,7 @@ def _instant(plan: Plan, number: int, by_time: bool, literals: list[Any], variab
 
 
 def only_fields(operation: Operation, nodes: list[FieldNode]) -> DocumentNode:
-    """The operation with no other root fields than these."""
+    """Return the operation reduced to these root fields."""
     definition = replace(operation.node, selection_set=SelectionSetNode(selections=tuple(nodes)))
     return DocumentNode(definitions=(definition, *operation.fragments.values()))
 
@@ -333,7 +335,7 @@ def _literals(text: str) -> Literals:
 
 
 def remember(remembered: dict[Any, Any], key: Any, value: Any) -> None:
-    """Remember a value; the oldest is forgotten where there are too many. Several threads plan."""
+    """Cache a value and drop the oldest one above the maximum. Several threads plan at the same time."""
     with _REMEMBERING:
         if len(remembered) >= REMEMBERED:
             remembered.pop(next(iter(remembered)), None)
@@ -350,7 +352,7 @@ def _varies(cost: Cost) -> bool:
 
 
 def _decoded(cursor: Any, requested: CursorToDecode) -> list[Any]:
-    """A cursor's values: see `cursor_text` in `belvedere.store.read.pages`."""
+    """Return a cursor's values: see `cursor_text` in `belvedere.store.read.pages`."""
     try:
         found = json.loads(base64.b16decode(cursor))
     except (TypeError, ValueError, RecursionError):
@@ -361,7 +363,7 @@ def _decoded(cursor: Any, requested: CursorToDecode) -> list[Any]:
 
 
 def _claimed(template: str, parameter: Parameter, claims: Claims) -> Any:
-    """A claim of the caller's token in the form in which a client would give it."""
+    """Return a claim of the caller's token in the form of a client's argument."""
     assert parameter.metadata is not None
     try:
         return _as_given(claim_value(parameter.metadata, parameter.type, claims, f"`{template}`"))
@@ -371,7 +373,8 @@ def _claimed(template: str, parameter: Parameter, claims: Claims) -> Any:
 
 
 def _claimed_or_none(parameter: Parameter, claims: Claims) -> Any:
-    """A claim that a role's condition on rows takes: where the token lacks it, or has another type there, no row is seen."""
+    """Return the claim for a role's row condition. If the token lacks it, or its type differs, the caller sees no
+    row."""
     assert parameter.metadata is not None
     try:
         return _as_given(claim_value(parameter.metadata, parameter.type, claims, ""))
@@ -386,7 +389,7 @@ def _as_given(found: Any) -> Any:
 
 
 def _check_nesting(text: str) -> None:
-    """Refuse what would exhaust the parser's stack."""
+    """Raise if brackets are nested so deeply that the parser's stack would overflow."""
     depth = 0
     for character in text:
         if character in "{[(":

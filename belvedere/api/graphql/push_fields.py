@@ -1,7 +1,7 @@
-"""The mutations of a catalog: a field for every input that takes pushes, with the types of its rows and of its answer.
+"""The mutations of a catalog: a field per input that accepts pushes, with the types of its rows and of its answer.
 
-In: inputs, and the schema's names that are taken. Out: `PushField`s, and the GraphQL type `Mutation` of them. With `lenient` a row may be
-anything: what fits is decided row by row by the intake, as for `POST /streams`. Nothing is run here.
+In: inputs, and the names that the schema uses. Out: `PushField`s, and the GraphQL type `Mutation` with these fields.
+With `lenient` rows may have any form: the intake validates them one by one, like those of `POST /streams`.
 """
 
 from __future__ import annotations
@@ -36,33 +36,35 @@ TAKEN, DROPPED, REFUSED = "TAKEN", "DROPPED", "REFUSED"
 STATUS = GraphQLEnumType(
     "PushStatus",
     {TAKEN: TAKEN, DROPPED: DROPPED, REFUSED: REFUSED},
-    description="TAKEN: the row is on disk. DROPPED: the row is late, and its input drops late rows. REFUSED: `reason` says why.",
+    description="TAKEN: the row is on disk. DROPPED: the row is late, and its input drops late rows. REFUSED: "
+    "`reason` says why.",
 )
 
 
 @dataclass(frozen=True)
 class PushField:
-    """An input as a mutation: the field's name, the beginning of its types' names, its columns by their GraphQL names."""
+    """An input as a mutation: the name of the field, the prefix of its types' names, its columns by GraphQL name."""
 
     name: str
     type_name: str
     table: Input
     columns: Mapping[str, Column]
     shown: Mapping[str, Column]
-    """The columns of a row that was taken: those that the intake fills in, too."""
+    """The columns of an accepted row, including those that the intake fills."""
 
     @property
     def deletes(self) -> bool:
-        """Whether a row may say that the row with its key goes."""
+        """Return whether a row may delete the row with its key."""
         return bool(self.table.primary_key) and self.table.schema.find(DELETE) is None
 
 
 def push_fields(catalog: Catalog, types: Namespace) -> dict[str, PushField]:
-    """The mutations of a catalog by name; private inputs take pushes too. `types` are the names of types that are taken."""
+    """Return the mutations of a catalog by name; private inputs accept pushes too. `types` are the type names in
+    use."""
     fields = Namespace()
     result: dict[str, PushField] = {}
     for table in pushed_inputs(catalog).values():
-        if "~" in table.id and not table.name.endswith(IMPORTED):  # a former definition of the name
+        if "~" in table.id and not table.name.endswith(IMPORTED):  # an earlier definition of the name
             continue
         given = {
             c.name: c for c in (*given_columns(table), *key_columns(table))
@@ -88,7 +90,7 @@ ScalarOf = Callable[[Column], GraphQLScalarType]
 def mutation_type(
     pushes: Iterable[PushField], scalar: ScalarOf, long: GraphQLScalarType, instant: GraphQLScalarType, lenient: bool
 ) -> GraphQLObjectType | None:
-    """The type `Mutation`; None where nothing takes pushes. `scalar` gives the type of a column's values."""
+    """Return the type `Mutation`; None if no input accepts pushes. `scalar` returns the type of a column's values."""
     fields = {p.name: _field(p, scalar, long, instant, lenient) for p in pushes}
     return GraphQLObjectType("Mutation", fields) if fields else None
 

@@ -1,6 +1,6 @@
-"""The scalars and the enum of directions of the GraphQL schema.
+"""Scalars of the GraphQL schema, and its enum of sort directions.
 
-In: Arrow types. Out: graphql-core's scalars, which check the values that clients send.
+In: Arrow types. Out: graphql-core's scalars, which validate the values that clients send.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _text(name: str) -> Callable[[Any], Any]:
 
 
 def literal_value(node: ValueNode, variables: dict[str, Any] | None = None) -> Any:
-    """The value of a literal, numbers with all digits."""
+    """Return the value of a literal; numbers keep all digits."""
     match node:
         case FloatValueNode(value=text):
             return exact(text)
@@ -73,7 +73,7 @@ def literal_value(node: ValueNode, variables: dict[str, Any] | None = None) -> A
 
 
 def _scalar(name: str, description: str, parse: Callable[[Any], Any], rfc: str | None = None) -> GraphQLScalarType:
-    """A scalar; `rfc` is the standard of its form, and the section: `rfc3339#section-5.6`."""
+    """Return a scalar; `rfc` is the section of the standard that defines its form, like `rfc3339#section-5.6`."""
 
     def literal(node: ValueNode, variables: dict[str, Any] | None = None) -> Any:
         return parse(literal_value(node, variables))
@@ -106,11 +106,12 @@ BYTES = _scalar("Bytes", "Bytes in hexadecimal.", _text("Bytes"))
 AS_OF = GraphQLInputObjectType(
     "AsOf",
     {"epoch": GraphQLInputField(LONG), "time": GraphQLInputField(DATE_TIME)},
-    description="A former state: after an epoch, or after the last epoch whose clock is at or before a time. Give one of them.",
+    description="A former state: after an epoch, or after the last epoch whose clock is at or before a time. Give "
+    "one of them.",
 )
 
 STRUCT = "An object in a column."
-"""The description of the types of objects: the console and agents know them by it."""
+"""Description of object types in columns; the console and agents recognize these types by it."""
 
 SORT_ORDERS = {
     "ASC": (False, True),
@@ -120,7 +121,7 @@ SORT_ORDERS = {
     "DESC_NULLS_FIRST": (True, True),
     "DESC_NULLS_LAST": (True, False),
 }
-"""(descending, NULLs first); ASC and DESC place NULLs as Spark does."""
+"""Sort directions as (descending, NULLs first); ASC and DESC place NULLs like Spark."""
 
 SORT_ORDER = GraphQLEnumType(
     "SortOrder",
@@ -130,7 +131,7 @@ SORT_ORDER = GraphQLEnumType(
 
 
 def scalar_of(type_: pa.DataType) -> GraphQLScalarType:
-    """The GraphQL scalar for values of an Arrow type."""
+    """Return the GraphQL scalar for values of an Arrow type."""
     if types.is_boolean(type_):
         return GraphQLBoolean
     if types.is_integer(type_):
@@ -155,7 +156,7 @@ def scalar_of(type_: pa.DataType) -> GraphQLScalarType:
 
 
 def output_field(column: Column) -> GraphQLField:
-    """A column in an answer."""
+    """Return the field of a column in an answer."""
     scalar = scalar_of(column.type)
     not_a_number = types.is_floating(column.type)  # NaN is shown as null
     nullable = column.nullable or not_a_number

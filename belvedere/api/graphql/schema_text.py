@@ -1,6 +1,7 @@
-"""The GraphQL schema of a script as text, for generators of clients, checks of queries, and plugins of editors.
+"""The GraphQL schema of a script as text, for code generators, query checks and editor plugins.
 
-In: a catalog, the project, a role. Out: SDL, as a server of the script answers to introspection. Reads no store.
+In: a catalog, the project, a role. Out: SDL, equal to what a server of the script returns to introspection. It reads no
+store.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from belvedere.project.settings import ProjectSettings
 
 
 def printed_schema(catalog: Catalog, project: ProjectSettings, role: str | None = None) -> str:
-    """The schema, or what a role sees of it. Raises KeyError for a role that the project does not have."""
+    """Return the schema, or the part that a role sees. Raises KeyError for a role that the project lacks."""
     return print_schema(schema_of(_model(catalog, role), limits_of(project.api)))
 
 

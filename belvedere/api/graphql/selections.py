@@ -24,14 +24,14 @@ from belvedere.api.reads.argument_values import ArgumentValues, Given
 
 @dataclass(frozen=True)
 class Selection:
-    """A field of the model by its name, under `alias` in the answer, with its arguments and what is asked of its rows."""
+    """A selected field of the model: its name, its `alias` in the answer, its arguments and its own selections."""
 
     alias: str
     name: str
     arguments: Mapping[str, Given] = field(default_factory=dict)
     fields: tuple[Selection, ...] = ()
     node: Any = None
-    """The node of the GraphQL text, for messages."""
+    """Node of the GraphQL text, for messages."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class SelectionReader:
         return Selection(alias, nodes[0].name.value, self.arguments(nodes[0]), fields, nodes[0])
 
     def collect(self, sets: Iterable[SelectionSetNode | None]) -> dict[str, list[FieldNode]]:
-        """The fields of selection sets by response key."""
+        """Return the fields of selection sets by response key."""
         result: dict[str, list[FieldNode]] = {}
         for selections in sets:
             seen: set[str] = set()
@@ -75,6 +75,6 @@ class SelectionReader:
         return all(value is not (name == "skip") for name, value in said)
 
     def arguments(self, node: FieldNode) -> dict[str, Given]:
-        """A field's arguments that were given."""
+        """Return the arguments of a field that the request gives."""
         read = ((a.name.value, self.values.read(a.value)) for a in node.arguments or ())
         return {name: value for name, value in read if value is not None}

@@ -15,7 +15,7 @@ from belvedere.api.reads.entities import Entity, Model
 
 
 def type_policies(model: Model, schema: GraphQLSchema) -> dict[str, dict[str, Any]]:
-    """The policies of all types of objects but the three roots."""
+    """Return the policies of all object types except the three root types."""
     roots = {schema.query_type, schema.mutation_type, schema.subscription_type}
     entities = {e.type_name: e for e in model.entities.values()}
     found: dict[str, dict[str, Any]] = {}

@@ -1,7 +1,7 @@
-"""The GraphQL schema of a model: what clients may ask, for validation, introspection and the console.
+"""The GraphQL schema of a model, for validation, introspection and the console.
 
-In: a `Model`. Out: a `GraphQLSchema` of graphql-core without resolvers: answers never pass through graphql-core's executor
-(introspection does). Type and field names are those of the model.
+In: a `Model`. Out: a `GraphQLSchema` of graphql-core without resolvers: only introspection runs graphql-core's
+executor. Type and field names are those of the model.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ class _Builder:
 
 
 def schema_of(model: Model, limits: Limits, lenient: bool = False) -> GraphQLSchema:
-    """The whole schema. For a script without public views it has the one field `nothing`. With `lenient` rows of mutations are not
-    checked: the intake refuses one by one.
+    """Return the whole schema. For a script without public views it has one field `nothing`.
+
+    With `lenient` the schema does not check the rows of mutations: the intake validates them one by one.
     """
     build = _Builder(model, limits)
     for entity in model.entities.values():
@@ -107,7 +108,7 @@ def _object(build: _Builder, entity: Entity) -> GraphQLObjectType:
 
 
 def _column(build: _Builder, entity: Entity, name: str) -> GraphQLField:
-    """A column in an answer; an object with its members."""
+    """Return the field of a column in an answer; for a column with objects, with their members."""
     column, struct = entity.columns[name], entity.structs.get(name)
     if struct is None:
         return output_field(column)
@@ -257,12 +258,13 @@ def _aggregate_arguments(build: _Builder, target: str) -> dict[str, GraphQLArgum
 
 
 def _as_of(entity: Entity) -> dict[str, GraphQLArgument]:
-    """The argument of root fields whose former states are retained; related rows are read of the same state."""
+    """Return the argument `asOf` of root fields with retained former states; related rows are read from the same
+    state."""
     return {"asOf": GraphQLArgument(AS_OF)} if entity.history else {}
 
 
 def _equal(entity: Entity) -> dict[str, GraphQLArgument]:
-    """The arguments that hints of the script give."""
+    """Return the arguments that the script's hints define."""
     return {
         name: GraphQLArgument(
             GraphQLNonNull(scalar_of(column.type)) if required else scalar_of(column.type),
@@ -365,14 +367,14 @@ def _template(build: _Builder, template: Template) -> GraphQLField:
 
 
 def _given(parameters: Mapping[str, Parameter]) -> dict[str, GraphQLArgument]:
-    """The arguments that callers give for parameters."""
+    """Return the arguments for parameters that callers set."""
     return {
         name: GraphQLArgument(
             scalar_of(p.type) if p.nullable else GraphQLNonNull(scalar_of(p.type)),
             default_value=Undefined if p.default is None else p.default,
         )
         for name, p in parameters.items()
-        if p.metadata is None  # the caller's token says it
+        if p.metadata is None  # otherwise its value comes from the caller's token
     }
 
 

@@ -41,7 +41,7 @@ from belvedere.store.protocol import AnsweringReader, Reader
 
 
 class Application:
-    """The ASGI application of one catalog. The store may come to be after the application."""
+    """The ASGI application of one catalog. The store may be created after the application."""
 
     def __init__(
         self,
@@ -53,8 +53,9 @@ class Application:
         open_whole: Callable[[], Reader] | None = None,
         heals: bool = False,
     ):
-        """`open_whole` opens a reader of tables: without it this server does not say where rows come from. `heals`: the process that
-        started this one runs epochs, and hears when views in quarantine are to be tried again.
+        """`open_whole` opens a reader of tables; without it, requests for the origin of rows are rejected.
+
+        `heals`: the process that started this one runs epochs, and retries views in quarantine on request.
         """
         settings = settings or ServerSettings()
         self._gate = Gate(settings, catalog.access.grants)
@@ -73,7 +74,7 @@ class Application:
         self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope.get("path") == "/graphql/":  # as many frameworks write their own
+        if scope.get("path") == "/graphql/":  # the form of many frameworks
             scope = {**scope, "path": "/graphql", "raw_path": b"/graphql"}
         if scope["type"] != "http":
             await (self._websocket if scope["type"] == "websocket" else self._others)(scope, receive, send)
@@ -124,12 +125,12 @@ class Application:
         await self._graphql.session(scope, receive, send)
 
     async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The console's page."""
+        """Answer with the console's page."""
         await self._others({**scope, "path": "/", "raw_path": b"/"}, receive, send)
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is under way."""
+        """Return whether no request is running."""
         return self._under_way == 0
 
     async def end(self, seconds: float) -> None:
@@ -139,7 +140,7 @@ class Application:
         await self._graphql.end()
         clock = asyncio.get_running_loop().time
         until = clock() + seconds
-        await asyncio.sleep(0.05)  # connections that wait to be accepted have their answer, too
+        await asyncio.sleep(0.05)  # connections that wait to be accepted get an answer, too
         while self._under_way and clock() < until:
             await asyncio.sleep(0.01)
         self.served.store.reader.close()
@@ -156,7 +157,7 @@ def _served(
     heals: bool,
     closed: bool,
 ) -> ServedApi:
-    """The parts that the routes share. `closed`: callers need a token."""
+    """Return the parts that the routes share. `closed`: callers need a token."""
     metrics, ingest_service = metrics or Metrics(endpoints=catalog.endpoints), ingest_service or IngestClient(None)
     store = ServedStore(open_reader, settings.threads)
     roles = RoleViews(catalog, store, settings.limits, ingest_service.ask, closed, settings.longs)
@@ -172,7 +173,7 @@ def _ends() -> RequestError:
 
 
 def _refused(scope: Scope, headers: Mapping[bytes, bytes], error: RequestError) -> Response:
-    """A refusal in the form of what was asked."""
+    """Return a rejection in the media type that the client requested."""
     path = scope["path"]
     if scope["method"] == "GET" and path.endswith("/events") and is_passing(error, headers.get(b"accept", b"")):
         return no_events_yet()

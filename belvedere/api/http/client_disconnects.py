@@ -1,7 +1,7 @@
-"""Clients that go away before they have their answer: what is done for them is given up, a statement in Postgres too.
+"""Clients that disconnect before their answer: the work for them is cancelled, including a statement in Postgres.
 
-In: how a request's messages are received, once its body is there. Out: nothing; the task that answers is cancelled. Most answers come
-sooner than anybody looks.
+In: the `receive` function of a request, after its body. Out: nothing; the answering task is cancelled. Most answers are
+complete before the first check.
 """
 
 from __future__ import annotations

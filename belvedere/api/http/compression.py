@@ -1,7 +1,7 @@
-"""Answers compressed by gzip, for clients that take it (`Accept-Encoding`).
+"""Gzip compression of answers, for clients that accept it (`Accept-Encoding`).
 
-In: an ASGI application. Out: one whose whole bodies are compressed where that is worth it. Streams pass as they are: an event
-is sent when it comes.
+In: an ASGI application. Out: one that compresses complete bodies above a minimum size. Streams are not compressed: each
+event is sent at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MIN_BYTES, MAX_BYTES_AT_ONCE = 1_000, 64_000
-"""Bytes: shorter bodies are left as they are, longer ones are compressed in a thread."""
+"""Bytes: shorter bodies are not compressed, longer ones are compressed in a thread."""
 LEVEL = 4
 _TEXT = (
     "text/",
@@ -28,7 +28,7 @@ _REFUSED = re.compile(rb"gzip\s*;\s*q\s*=\s*0(\.0*)?\s*(,|$)")
 
 
 class Compressed:
-    """The application with compressed answers."""
+    """An application whose answers are compressed."""
 
     def __init__(self, app: ASGIApp):
         self._app = app

@@ -18,7 +18,7 @@ from belvedere.api.failures import BAD_REQUEST, LIMIT_EXCEEDED
 from belvedere.intake.ingest_service import problem
 
 MAX_CONNECTIONS = 2_000
-"""Connections of a process."""
+"""Maximum number of connections of a process."""
 HEAD_SECONDS = 10.0
 """Maximum seconds until a request's header is complete, from the connection or from its first byte."""
 BODY_SECONDS = 60.0
@@ -38,8 +38,8 @@ unread.
 def _refusal(status: int, code: str, message: str, hint: str | None = None, more: bytes = b"") -> bytes:
     body = json.dumps(problem(status, code, message, hint)).encode()
     return (
-        b"HTTP/1.1 %d %b\r\ncontent-type: application/problem+json\r\n%bcontent-length: %d\r\nconnection: close\r\n\r\n%b"
-        % (status, HTTPStatus(status).phrase.encode(), more, len(body), body)
+        b"HTTP/1.1 %d %b\r\ncontent-type: application/problem+json\r\n%bcontent-length: %d\r\nconnection: "
+        b"close\r\n\r\n%b" % (status, HTTPStatus(status).phrase.encode(), more, len(body), body)
     )
 
 
@@ -53,7 +53,7 @@ _UNREADABLE = _refusal(400, BAD_REQUEST, "the request is not HTTP")
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's connection, bounded."""
+    """uvicorn's connection with these limits."""
 
     _head = 0
     """Bytes read of an incomplete header."""
@@ -63,7 +63,7 @@ class Connection(HttpToolsProtocol):
     _coming: float | None = HEAD_SECONDS
     """Seconds left for the input that is expected; None between two requests."""
     _waiting: float | None = None
-    """The same, as far as there is a timer for it."""
+    """The value of `_coming` for which the timer is set."""
     _timer: asyncio.TimerHandle | None = None
     _is_refused = False
 
@@ -81,13 +81,13 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._is_refused:  # what is still under way
+        if self._is_refused:  # input that arrives after the rejection
             return
         self._head += len(data) if self._is_head else 0
         super().data_received(data)
         if self._is_head and self._head > HEAD_BYTES:
             self._refuse_head()
-        elif self._coming is not self._waiting:  # most requests come at once: no timer is made for them
+        elif self._coming is not self._waiting:  # most requests arrive in one piece and need no timer
             self._wait()
 
     def eof_received(self) -> None:
@@ -134,7 +134,7 @@ class Connection(HttpToolsProtocol):
         self._refuse(_UNREADABLE)
 
     def _is_long_handshake(self) -> bool:
-        """Whether this is a WebSocket's handshake with a line that the library of WebSockets does not read."""
+        """Return whether this is a WebSocket handshake with a line too long for the WebSocket library."""
         if not (self.parser.should_upgrade() and self._should_upgrade()):
             return False
         return len(self.url) > LINE_BYTES or any(len(name) + len(value) > LINE_BYTES for name, value in self.headers)
@@ -143,7 +143,7 @@ class Connection(HttpToolsProtocol):
         self._refuse(_LONG if len(self.url) > LINE_BYTES and len(self.url) > self._whole / 2 else _LARGE)
 
     def _wait(self) -> None:
-        """Have a timer for what is coming, and no other."""
+        """Set a timer for the expected input, and cancel the one before."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if self._coming is None else self.loop.call_later(self._coming, self._refuse, _SLOW)

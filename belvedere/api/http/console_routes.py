@@ -37,11 +37,11 @@ HEADERS = {
 }
 """HTTP headers of the console's files."""
 SERVED = (".css", ".html", ".js", ".svg", ".txt")
-"""How the files end that browsers ask for: the folder is a package of Python, and the editor's sources lie in it."""
+"""File name extensions that are served. Python files and the editor's sources in the same folder are not."""
 
 
 def console_routes(served: ServedApi) -> list[Route | Mount]:
-    """The routes of the console."""
+    """Return the routes of the console."""
     folder = belvedere.console.__path__[0]
     explained: dict[str | None, Mapping[str, dict[str, Any]]] = {}
     explaining = asyncio.Lock()

@@ -46,7 +46,7 @@ SENT = (
     *("x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags"),
     *("x-datadog-trace-id", "x-datadog-parent-id", "x-datadog-origin", "x-datadog-sampling-priority", "x-datadog-tags"),
 )
-"""Headers that a page may send: those that are read here, and those that libraries add, which are ignored."""
+"""Headers that a page may send: those that Belvedere reads, and those that client libraries add, which are ignored."""
 SHOWN = (
     *("retry-after", "etag", "link", "www-authenticate", "content-range", "preference-applied"),
     *("belvedere-epoch", "belvedere-quarantined", "content-location", "mcp-session-id"),
@@ -54,14 +54,15 @@ SHOWN = (
 
 
 class CrossOrigin(CORSMiddleware):
-    """The application for pages of these origins. `headers` are further ones that they may send; `*` stands for any."""
+    """The application for pages of these origins. `headers` are further headers that they may send; `*` allows all."""
 
     def __init__(self, app: ASGIApp, origins: Collection[str], headers: Iterable[str] = ()):
         sent = (*SENT, *(h.lower() for h in headers))
         super().__init__(app, origins, METHODS, sent, expose_headers=SHOWN)
 
     def preflight_response(self, request_headers: Headers) -> Response:
-        """The answer to a page that asks for leave; where it is refused, in words, which a browser's console shows."""
+        """Return the answer to a preflight request. A rejection has a reason as text, which a browser's console
+        shows."""
         answer = super().preflight_response(request_headers)
         if answer.status_code == 200:
             return answer

@@ -1,6 +1,6 @@
-"""Entity tags by epoch (RFC 9110, 8.8.3): the same request is answered the same way until another epoch is committed.
+"""Entity tags by epoch (RFC 9110, 8.8.3): a request has the same answer until the next epoch is committed.
 
-In: an epoch, when it was committed, and the API's own print. Out: a weak tag: an answer says its age besides, which the tag leaves out.
+In: an epoch, its commit time, and the API's fingerprint. Out: a weak tag, since answers also contain their age.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ HEADERS = {"cache-control": "private, no-cache", "vary": "Authorization, Accept,
 
 
 def entity_tag(epoch: int, committed: int, api: str) -> str:
-    """The tag of answers from an epoch that was committed at `committed` (microseconds since 1970), by an API of that print."""
+    """Return the tag of answers of an epoch.
+
+    `committed` is its commit time (microseconds since 1970), `api` the fingerprint of the API.
+    """
     return f'W/"{epoch}-{committed:x}-{api}"'
 
 
 def tag_of(row: EpochRow | None, api: str) -> str | None:
-    """The tag of answers from that epoch."""
+    """Return the tag of answers of the epoch in `row`."""
     if row is None or row.committed_at is None:
         return None
     return entity_tag(row.epoch, microseconds(row.committed_at), api)
 
 
 def matches(given: bytes, tag: str | None) -> bool:
-    """Whether `If-None-Match` has the tag; the comparison is the weak one."""
+    """Return whether `If-None-Match` contains the tag, by weak comparison."""
     if not given or tag is None:
         return False
     return tag.removeprefix("W/") in [t.strip().removeprefix("W/") for t in given.decode("latin-1").split(",")]

@@ -17,13 +17,13 @@ MAX_LOOKS = 120
 
 
 def shorten_collections() -> None:
-    """Leave what is there now out of all collections, and run no full one by itself."""
+    """Exclude all present objects from collections, and disable automatic full collections."""
     gc.freeze()
     gc.set_threshold(YOUNG, MIDDLE, NEVER)
 
 
 async def collect_when_idle(is_idle: Callable[[], bool]) -> None:
-    """Run full collections, for ever."""
+    """Run full collections until the task is cancelled."""
     looks = 0
     while True:
         await asyncio.sleep(LOOK_SECONDS)

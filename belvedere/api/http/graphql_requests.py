@@ -1,6 +1,7 @@
-"""A GraphQL request out of an HTTP one (GraphQL over HTTP, draft of 2025).
+"""The GraphQL request in an HTTP request (GraphQL over HTTP, draft of 2025).
 
-In: a scope, its headers, a body. Out: the operation's text, variables and name; raises `RequestError`. It answers nothing.
+In: a scope, its headers, a body. Out: the operation's text, variables and name. Raises `RequestError`. It answers
+nothing.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from belvedere.values.json_numbers import loads
 JSON = "application/json"
 GRAPHQL = "application/graphql-response+json"
 NO_PERSISTED = "PersistedQueryNotSupported"
-"""The message on which clients of Apollo's automatic persisted queries send texts instead of hashes."""
+"""Message on which clients with Apollo's automatic persisted queries send the text instead of a hash."""
 
 
 @dataclass(frozen=True)
 class GraphQLRequest:
-    """A GraphQL request as it came."""
+    """A GraphQL request, not yet validated."""
 
     text: str
     variables: dict[str, Any]
     name: str | None
     whole: bool = False
-    """Whether a subscription answers columns that hold objects as they are stored, under their members' own names."""
+    """Whether a subscription returns objects in columns as stored, with the original names of their members."""
     longs: bool | None = None
-    """Whether whole numbers of 64 bits are texts; None: as the project says."""
+    """Whether 64-bit integers are strings; None: the project's default."""
 
 
 async def asked_of(scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, most_bytes: int) -> GraphQLRequest:
@@ -51,7 +52,7 @@ async def asked_of(scope: Scope, headers: Mapping[bytes, bytes], receive: Receiv
 
 
 def checked(asked: Any) -> GraphQLRequest:
-    """The request that a JSON value is."""
+    """Return the request in a JSON value."""
     if isinstance(asked, list):
         raise RequestError(BAD_REQUEST, "batched requests are not supported", "combine them into one `query`")
     if isinstance(asked, dict) and asked.get("query") is None and _is_persisted(asked.get("extensions")):
@@ -68,17 +69,20 @@ def checked(asked: Any) -> GraphQLRequest:
 
 
 def media_of(headers: Mapping[bytes, bytes]) -> str:
-    """The media type of an answer."""
+    """Return the media type of an answer."""
     return GRAPHQL if GRAPHQL.encode() in headers.get(b"accept", b"") else JSON
 
 
 def status_of_error(error: RequestError, media: str) -> int:
-    """The older media type says 200 for what is well-formed HTTP; the newer one has a status for each failure."""
+    """Return the HTTP status of an error.
+
+    The older media type requires 200 for all well-formed HTTP requests; the newer one has a status for each failure.
+    """
     return 200 if media == JSON and error.code not in (BAD_REQUEST, NOT_READY) and error.status == 400 else error.status
 
 
 def errors_of(error: RequestError) -> bytes:
-    """An error as the body of an answer."""
+    """Return an error as the body of an answer."""
     return json.dumps({"errors": error.formatted()}).encode()
 
 

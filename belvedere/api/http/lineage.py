@@ -1,7 +1,8 @@
-"""`GET /lineage`: what a script defines as a graph, and how each part of it is kept.
+"""`GET /lineage`: the definitions of a script as a graph, and how each one is maintained.
 
-In: a catalog and the model of what its API shows. Out: JSON data: inputs, views, templates, subscriptions and sinks with what they read,
-and relationships; for one of them its SQL, its key and how it is kept. No rows are read.
+In: a catalog and the model of its API. Out: JSON data: inputs, views, templates, subscriptions and sinks with the
+relations that they read, and relationships. For a single node: its SQL, its key and how it is maintained. No rows are
+read.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from belvedere.plan.operators.nodes import Node, Scan
 
 
 def lineage_of(catalog: Catalog, model: Model) -> dict[str, Any]:
-    """The graph: `nodes`, each with the ids of those that it `reads`, and the relationships between them."""
+    """Return the graph: `nodes`, each with the ids of the nodes that it `reads`, and the relationships between them."""
     pushes = {push.table.id: name for name, push in model.pushes.items()}
     takes, behind = (
         pushed_inputs(catalog),
@@ -50,7 +51,7 @@ def lineage_of(catalog: Catalog, model: Model) -> dict[str, Any]:
 def _node(
     id_: str, name: str, kind: str, doc: str | None, entity: Entity | None, reads: Iterable[str]
 ) -> dict[str, Any]:
-    """`endpoint` is what GraphQL calls it, None where it has no endpoint of its own."""
+    """Return a node; `endpoint` is its name in GraphQL, None if it has no endpoint of its own."""
     endpoint = (entity.field or None) if entity is not None else None
     key = list(entity.key) if entity is not None else []
     return {"id": id_, "name": name, "kind": kind, "doc": doc, "endpoint": endpoint, "key": key, "reads": list(reads)}
@@ -100,12 +101,12 @@ def _relationships(model: Model) -> Iterable[dict[str, Any]]:
 
 
 def _is_reported(view: View, model: Model) -> bool:
-    """Views that somebody wrote: not those that the compiler makes, unless they are served."""
+    """Return whether the graph shows a view: one that the script defines, or one that is served."""
     return view.id in model.entities or bool(view.sql)
 
 
 def _is_late(catalog: Catalog, id_: str) -> bool:
-    """Whether it is the late rows of an input, of which a script has as many as inputs."""
+    """Return whether a relation is the LATE relation of an input."""
     return id_ in catalog.inputs and catalog.inputs[id_].late_of is not None
 
 
@@ -124,10 +125,10 @@ def _reported_reads(reads: Iterable[str], known: set[str], catalog: Catalog) -> 
 
 def definition_of(catalog: Catalog, id_: str) -> dict[str, Any] | None:
     """Return the definition of a node of the graph, as written and in standard SQL; None if there is no such node."""
-    if catalog.access.grant is not None:  # texts name what a role may not see
+    if catalog.access.grant is not None:  # texts contain names that the role may not see
         known = id_[:-2] in catalog.templates if id_.endswith("()") else id_ in catalog.public
         return {"id": id_, "sql": None, "standard_sql": None} if known else None
-    from belvedere.lang.select.standard_sql import expand  # few processes are asked for it
+    from belvedere.lang.select.standard_sql import expand  # imported on demand: few processes need it
 
     if id_ in catalog.views:
         try:
@@ -145,8 +146,9 @@ def definition_of(catalog: Catalog, id_: str) -> dict[str, Any] | None:
 
 
 def explanations_of(catalog: Catalog, choice: str | None) -> Mapping[str, dict[str, Any]]:
-    """How each view is kept, by id; `choice` is the store's document of what is computed when it is read."""
-    from belvedere.pipeline.choose import maintain  # loaded by a process that is asked for it
+    """Return how each view is maintained, by id; `choice` is the store's document of views that are computed on
+    read."""
+    from belvedere.pipeline.choose import maintain  # imported on demand
     from belvedere.pipeline.explain import explain
     from belvedere.pipeline.placement import PlacedViews, with_choice
 

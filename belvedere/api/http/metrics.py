@@ -1,7 +1,7 @@
-"""Counts and latencies of all serving processes together.
+"""Counters and latencies of all serving processes together.
 
-In: one memory-mapped file that the processes share, one region each. Out: the Prometheus text format (0.0.4). Counting is one
-addition in the process's own region; any process can print the sums.
+In: a memory-mapped file that the processes share, with one region each. Out: the Prometheus text format (0.0.4). A
+process increments cells of its own region; any process can print the sums.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIELDS = len(OUTCOMES) + len(BUCKETS) + 1 + 1 + 1 + 1
 _MICROSECONDS = len(OUTCOMES) + len(BUCKETS) + 1
 _MISSES = _MICROSECONDS + 1
 _HEALS = _MISSES + 1
-"""How often somebody has asked for views in quarantine to be tried again: the run looks here."""
+"""Cell with the number of requests to retry views in quarantine; the run polls it."""
 
 
 def shared_file(processes: int, endpoints: int = 0) -> int:
@@ -34,7 +34,11 @@ def shared_file(processes: int, endpoints: int = 0) -> int:
 
 
 def _size(processes: int, endpoints: int) -> int:
-    """A region per process, with two cells per endpoint; then whether the run is on standby, and the restarts."""
+    """Return the size of the file in bytes.
+
+    It has a region per process with two cells per endpoint, then the standby flag of the run and the number of
+    restarts.
+    """
     return (processes * (_FIELDS + 2 * endpoints) + 2) * 8
 
 
@@ -45,7 +49,7 @@ def _unnamed() -> int:
 
 
 class AllCounts:
-    """The counts as the process sees them that has started the others; it counts how often one died."""
+    """The counters as seen by the process that started the others; it also counts their restarts."""
 
     def __init__(self, descriptor: int | None, processes: int, endpoints: Sequence[str] = ()):
         size = _size(processes, len(endpoints))
@@ -55,44 +59,44 @@ class AllCounts:
         self._lock = Lock()
 
     def restarted(self) -> None:
-        """One process more that died; several threads may count."""
+        """Count a process that died; several threads may call this."""
         with self._lock:
             self._cells[-1] += 1
 
     @property
     def restarts(self) -> int:
-        """How many processes died."""
+        """Return the number of processes that died."""
         return self._cells[-1]
 
     @property
     def is_standby(self) -> bool:
-        """Whether the run that started the processes waits for another one to end."""
+        """Return whether the run that started the processes waits for another run to end."""
         return self._cells[-2] != 0
 
     def set_standby(self, waits: bool) -> None:
-        """Say whether it does."""
+        """Set whether the run waits for another run to end."""
         self._cells[-2] = int(waits)
 
     def region(self, process: int) -> memoryview[int]:
-        """The cells of a process."""
+        """Return the cells of a process."""
         return self._cells[process * self._width : (process + 1) * self._width]
 
     def sums(self) -> list[int]:
-        """Each count over all processes."""
+        """Return the sum of each counter over all processes."""
         return [sum(self._cells[p * self._width + f] for p in range(self._processes)) for f in range(self._width)]
 
     def heals(self) -> int:
-        """How often views in quarantine were to be tried again."""
+        """Return the number of requests to retry views in quarantine."""
         return self.sums()[_HEALS]
 
     def requests(self) -> dict[str, tuple[int, float]]:
-        """How many requests read each endpoint, and how many seconds they took."""
+        """Return, per endpoint, the number of requests that read it and their total seconds."""
         sums = self.sums()[_FIELDS:]
         return {n: (sums[2 * i], sums[2 * i + 1] / 1e6) for i, n in enumerate(self._endpoints)}
 
 
 class Metrics:
-    """The counts of process number `process` of `processes`, of requests and of what they read of `endpoints`."""
+    """The counters of process number `process` of `processes`: requests, and reads of `endpoints`."""
 
     def __init__(
         self, descriptor: int | None = None, process: int = 0, processes: int = 1, endpoints: Sequence[str] = ()
@@ -103,26 +107,26 @@ class Metrics:
 
     @property
     def is_standby(self) -> bool:
-        """Whether the run that started this process waits for another one to end."""
+        """Return whether the run that started this process waits for another run to end."""
         return self._all.is_standby
 
     def count(self, outcome: int, seconds: float) -> None:
-        """One request that ended with `OUTCOMES[outcome]` after `seconds`."""
+        """Count a request that ended with `OUTCOMES[outcome]` after `seconds`."""
         own = self._own
         own[outcome] += 1
         own[len(OUTCOMES) + bisect_left(BUCKETS, seconds)] += 1
         own[_MICROSECONDS] += int(seconds * 1e6)
 
     def missed(self, misses: int) -> None:
-        """How many operations this process had to parse so far."""
+        """Record the number of operations that this process has parsed."""
         self._own[_MISSES] = misses
 
     def asks_to_heal(self) -> None:
-        """Views in quarantine are to be tried again."""
+        """Request a retry of views in quarantine."""
         self._own[_HEALS] += 1
 
     def read(self, endpoints: Iterable[str], seconds: float) -> None:
-        """Record one read of these endpoints together, which took `seconds`."""
+        """Record one read of these endpoints together that took `seconds`."""
         for place in (self._places[n] for n in endpoints if n in self._places):
             self._own[place] += 1
             self._own[place + 1] += int(seconds * 1e6)
@@ -134,8 +138,10 @@ class Metrics:
         gauges: Iterable[tuple[str, str, float]] = (),
         endpoints: Iterable[str] | None = None,
     ) -> str:
-        """The Prometheus text, with the store's epoch, the seconds since it was committed, and further `gauges`: name, text, value;
-        of `endpoints` alone, where they are given.
+        """Return the Prometheus text.
+
+        `epoch` is the store's epoch, `freshness` the seconds since its commit. `gauges` are further values: name, text,
+        value. `endpoints` restricts the text to these endpoints.
         """
         sums = self._all.sums()
         lines = list(_header("belvedere_requests_total", "counter", "GraphQL requests by how they ended."))

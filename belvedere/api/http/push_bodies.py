@@ -1,7 +1,7 @@
-"""Rows out of the body of a push: a JSON array, one object, or a JSON value a line.
+"""Rows in the body of a push: a JSON array, one object, or one JSON value per line.
 
-In: bytes and their media type. Out: the rows as the intake reads them; raises `RequestError`. It runs in a thread beside the event loop, in
-small steps: the JSON reader lets no other thread run meanwhile.
+In: bytes and their media type. Out: the rows as the intake reads them. Raises `RequestError`. It runs in a thread
+beside the event loop, in small steps, because the JSON parser blocks all other threads.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ LINES_TYPES = (
     "application/json-lines",
 )
 MIN_TYPED_BYTES = 8 << 10
-"""Bytes of a body that Arrow is given: for fewer its start takes longer than they do."""
+"""Minimum bytes of a body that Arrow parses; starting its parser takes longer than smaller bodies."""
 MAX_ROW_LENGTH = 250_000
-"""Characters of a row: to read more at once would hold up what other threads do."""
+"""Maximum characters of a row; parsing more in one step would block other threads."""
 _SPACES = 100_000
-"""Characters in which a space ends at once, as most do; a longer one is passed over in steps."""
+"""Characters of white space that are skipped in one step."""
 _CUT = 10
-"""Characters: what a word or a number leaves at most where a window cuts it."""
+"""Maximum characters that remain of a word or number that the end of a window cuts."""
 SPACE = b" \t\r\n"
 _NO_SPACE = re.compile(r"[^ \t\n\r]")
 
 
 def rows_of(table: Input, body: bytes, media: str, most_rows: int, claims: Claims) -> Pushed:
-    """Return the rows of a body of at most `most_rows` rows: read by Arrow if all of them fit, else one by one."""
+    """Return the rows of a body with at most `most_rows` rows. Arrow parses the body if all rows are valid; otherwise
+    each row is parsed separately."""
     if len(body) >= MIN_TYPED_BYTES and (found := _typed(table, body, media, most_rows, claims)) is not None:
         return found
     try:
@@ -64,7 +65,7 @@ def rows_of(table: Input, body: bytes, media: str, most_rows: int, claims: Claim
 
 
 def _typed(table: Input, body: bytes, media: str, most_rows: int, claims: Claims) -> Pushed | None:
-    """The rows of a body that all fit, by Arrow; None where one may not."""
+    """Return the rows of a body as Arrow parses them; None if a row may be invalid."""
     columns, text = typed_columns(table), _stripped(body)
     if columns is None:
         return None
@@ -84,7 +85,10 @@ def _rows_of_lines(text: bytes, columns: Sequence[Column]) -> pa.Table | None:
 
 
 def _arrays(text: bytes) -> Iterator[bytes]:
-    """An array in parts that are arrays, and no longer than a row may be; what cannot be cut so comes whole, and is none."""
+    """Yield parts of an array that are arrays, at most as long as a row may be.
+
+    Yield `b""`, which is not an array, for a part that cannot be split.
+    """
     start = 1
     while len(text) - start > MAX_ROW_LENGTH:
         end = text.rfind(b"},", start, start + MAX_ROW_LENGTH) + 1
@@ -96,7 +100,7 @@ def _arrays(text: bytes) -> Iterator[bytes]:
 
 
 def _blocks(text: bytes) -> Iterator[bytes]:
-    """Lines in parts that are no longer than a row may be; what cannot be cut so is no part."""
+    """Yield groups of lines, at most as long as a row may be; `b""` for a line that is longer."""
     start = 0
     while len(text) - start > MAX_ROW_LENGTH:
         end = text.rfind(b"\n", start, start + MAX_ROW_LENGTH + 1)
@@ -106,7 +110,7 @@ def _blocks(text: bytes) -> Iterator[bytes]:
 
 
 def _stripped(body: bytes) -> bytes:
-    """The body without the space around it, which is passed over in steps."""
+    """Return the body without surrounding white space, which is skipped in steps."""
     start, end = 0, len(body)
     while start < end and not (part := body[start : start + _SPACES].lstrip(SPACE)):
         start += _SPACES
@@ -140,7 +144,8 @@ def elements(text: str, most: int) -> Any:
 
 
 def _read_elements(text: str, start: int) -> Iterator[tuple[Any, int]]:
-    """The elements of an array, and the place behind each, by windows of the text: an element is looked at no further than that."""
+    """Yield the elements of an array, each with the position behind it. Only a window of the text is parsed at a
+    time."""
     while True:
         window = text[start : start + MAX_ROW_LENGTH]
         is_last, place = start + len(window) == len(text), 0
@@ -168,13 +173,16 @@ def _read_elements(text: str, start: int) -> Iterator[tuple[Any, int]]:
 
 
 def _end(text: str, place: int) -> None:
-    """Raise where an array does not end there, and the text with it."""
+    """Raise unless the array and the text end at `place`."""
     if not text.startswith("]", place) or _past_space(text, place + 1) != len(text):
         raise ValueError("the array does not end")
 
 
 def _lines(text: str, most: int) -> list[Any]:
-    """The JSON values of the lines, and no more than one too many; one that is none stays a text, and is refused with its place."""
+    """Return the JSON values of the lines, at most one above the maximum.
+
+    A line that is not JSON stays a string, which is rejected later with its position.
+    """
     found: list[Any] = []
     place = _past_space(text, 0)
     while place < len(text) and len(found) <= most:
@@ -189,7 +197,7 @@ def _lines(text: str, most: int) -> list[Any]:
 
 
 def _past_space(text: str, place: int) -> int:
-    """The place of the next character that is no space of JSON."""
+    """Return the position of the next character that is not JSON white space."""
     while place < len(text):
         found = _NO_SPACE.search(text, place, place + _SPACES)
         if found is not None:

@@ -1,7 +1,8 @@
-"""`POST /streams/<name>`: rows, bounds and producers from clients to the desk of the run.
+"""`POST /streams/<name>`: clients send rows, bounds and producer messages to the ingest service of the run.
 
-In: HTTP requests with JSON bodies. Out: the desk's answers; an error is a JSON object with title, status, code and hint (RFC 9457). What
-is a row of which input is read here, in the serving process; what is late or already there is decided by the desk.
+In: HTTP requests with JSON bodies. Out: the answers of the ingest service; an error is a JSON object with title,
+status, code and hint (RFC 9457). The serving process parses and validates rows; the ingest service decides which are
+late or duplicates.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from belvedere.intake.wire import IngestClient
 from belvedere.time.intake_entries import Act, ProducerAct
 
 CLAIMS = "belvedere.claims"
-"""Where the claims of the caller's token are in the scope of a request."""
+"""Key in a request's scope of the claims of the caller's token."""
 MAX_NAME_LENGTH = 200
 ACT_BYTES = 10_000
 """Maximum size in bytes of a producer message; it is parsed on the event loop."""
@@ -49,7 +50,10 @@ See = Callable[[Claims], Awaitable[Sees]]
 
 
 def push_routes(seen: See, ingest_service: IngestClient, most_bytes: int, most_rows: int) -> list[Route]:
-    """The routes below `/streams`. A body has `most_bytes` and `most_rows` at most; `seen` is what a caller sees."""
+    """Return the routes below `/streams`.
+
+    `most_bytes` and `most_rows` limit a body; `seen` returns the part of the model that a caller sees.
+    """
 
     async def rows(request: Request) -> Response:
         claims = request.scope.get(CLAIMS) or {}
@@ -78,12 +82,12 @@ def push_routes(seen: See, ingest_service: IngestClient, most_bytes: int, most_r
 
 
 def problem_answer(error: RequestError | BelvedereError) -> Response:
-    """An error as an answer (RFC 9457)."""
+    """Return an error as a problem document (RFC 9457)."""
     if isinstance(error, RequestError):
         reported = problem(error.status, error.code, error.message, error.hint)
         answer = _answer(
             Reply(error.status, reported | {"message": error.message})
-        )  # as clients of PostgREST look for it
+        )  # the form that PostgREST clients expect
         answer.headers.update(error.headers)
         return answer
     found = error.diagnostics[0]
@@ -115,7 +119,7 @@ async def _body(request: Request, most: int, media: tuple[str, ...], needed: boo
 
 
 def check_encoding(headers: Mapping[bytes, bytes]) -> None:
-    """Raise where a body is compressed: what it would be is not bounded by what comes."""
+    """Raise if a body is compressed: its decompressed size would be unbounded."""
     encoding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
     if encoding not in ("", "identity"):
         reported = {"accept-encoding": "identity"}
@@ -129,8 +133,9 @@ def check_encoding(headers: Mapping[bytes, bytes]) -> None:
 
 
 async def read_body(receive: Receive, most: int) -> bytes:
-    """The body of a request. Raises `RequestError` where it has more bytes, or does not end; how long it may take is decided by
-    `belvedere.api.http.connections`.
+    """Return the body of a request. Raises `RequestError` if it has more than `most` bytes or is incomplete.
+
+    `belvedere.api.http.connections` limits the time.
     """
     body, goes_on = b"", True
     parts = bytearray()
@@ -161,13 +166,13 @@ def _act(kind: Act, table: Input, body: bytes, producer: str | None) -> Producer
 
 
 def _key(request: Request) -> str | None:
-    """The name that the caller gave the request."""
+    """Return the idempotency key of a request, or None."""
     given = request.headers.get("idempotency-key") or request.query_params.get("id")
     return own_key(request.scope.get(CLAIMS) or {}, sender_name(given, "key"))
 
 
 def sender_name(value: Any, what: str) -> str | None:
-    """A name of the sender's, or None where it is empty."""
+    """Return a name that the sender gave, or None if it is empty."""
     if value is None or value == "":
         return None
     if not isinstance(value, str) or len(value) > MAX_NAME_LENGTH or not value.isprintable():

@@ -1,7 +1,7 @@
-"""`POST /quarantine/retry`: an administrator has the views in quarantine tried again at once.
+"""`POST /quarantine/retry`: an administrator requests a retry of the views in quarantine.
 
-In: a request. Out: 202 with the views that are in quarantine; the run tries them in its next epoch, which begins at once. Whether they
-heal, `/status` says.
+In: a request. Out: 202 with the views in quarantine. The run starts an epoch at once and retries them in it. `/status`
+shows the result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PATH = "/quarantine/retry"
 
 
 def healing_routes(served: ServedApi) -> list[Route]:
-    """The route, which is there in every server; only one of a run has somebody who hears it."""
+    """Return the route. Every server has it, but only the servers of a run accept it."""
 
     async def retry(request: Request) -> Response:
         if not served.heals:

@@ -21,18 +21,18 @@ class RouteNeed(StrEnum):
     """Needs of callers that are not rights."""
 
     OPEN = "open"
-    """Nothing: everybody may ask, any web page too."""
+    """No need: any caller, and any web page."""
     WATCHED = "watched"
     """No right and no rate limit: monitoring uses these routes."""
     ASKED = "asked"
-    """A token, where the server has one; the right follows from what is asked."""
+    """A token, if the server requires one; the request's content determines the right."""
 
 
 Needed = Right | RouteNeed
 
 
 class Route(routing.Route):
-    """A route of Starlette with the right that it takes. `endpoint` is an ASGI application where it takes every method (None)."""
+    """A Starlette route with the right that it needs. An `endpoint` for all methods (None) is an ASGI application."""
 
     def __init__(
         self, path: str, endpoint: Callable[..., Any], *, right: Needed, methods: Sequence[str] | None = ("GET", "HEAD")
@@ -41,11 +41,11 @@ class Route(routing.Route):
         self.right = right
         if methods is None:
             self.app = endpoint
-        self.methods = None if methods is None else set(methods)  # Starlette adds HEAD, of which a stream has no end
+        self.methods = None if methods is None else set(methods)  # Starlette adds HEAD, which never ends for a stream
 
 
 class Mount(routing.Mount):
-    """All addresses below a path, with the right that they take."""
+    """A mount of an application below a path, with the right that it needs."""
 
     def __init__(self, path: str, app: ASGIApp, *, right: Needed) -> None:
         super().__init__(path, app)
@@ -60,7 +60,7 @@ class Ways:
         assert len(self._routes) == len(routes), "each route must declare the right that it needs"
         plain = [r.path for r in self._routes if isinstance(r, Route) and "{" not in r.path]
         self._plain = {r.path: r.right for r in self._routes if r.path in plain and plain.count(r.path) == 1}
-        """Most requests ask one of these."""
+        """The needs of routes without path parameters, which most requests use."""
 
     def needed(self, scope: Scope, method: str | None = None) -> Needed:
         """Return the need of the request, or of another method at the same URL.

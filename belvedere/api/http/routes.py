@@ -1,6 +1,6 @@
-"""The addresses of the API, and the right that each takes: GraphQL, REST, `/streams`, what describes the API, what watches it, the console.
+"""The URLs of the API, and the right that each needs: GraphQL, REST, `/streams`, descriptions, monitoring, the console.
 
-In: what an application serves. Out: routes, and what answers them. Who may ask is decided before, by the right of the route.
+In: the parts of an application. Out: routes with their endpoints. The gate checks rights before a route is called.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from belvedere.store.protocol import EpochRow
 
 
 def routes(served: ServedApi, graphql: GraphqlEndpoint, rest: ASGIApp, mcp: ASGIApp) -> list[Route | Mount]:
-    """The routes of an application; `graphql`, `rest` and `mcp` answer what is asked there by any method."""
+    """Return the routes of an application; `graphql`, `rest` and `mcp` answer all methods at their URLs."""
     limits = served.settings.limits
     return [
         Route("/graphql", graphql, right=RouteNeed.ASKED, methods=None),
@@ -102,7 +102,7 @@ def _watched(served: ServedApi) -> list[Route]:
     async def metrics(request: Request) -> Response:
         try:
             row = await served.store.last_epoch()
-        except RequestError:  # the counts are known all the same
+        except RequestError:  # the counters do not need the store
             row = None
         seen = await served.role_view(request)
         reported = await served.store.in_planner(lambda: served.status(row, seen.catalog))
@@ -141,7 +141,7 @@ def _described(served: ServedApi) -> list[Route]:
 
 
 async def _events(served: ServedApi, graphql: GraphqlEndpoint, request: Request) -> Response:
-    """The events of a subscription as server-sent events."""
+    """Return the events of a subscription as server-sent events."""
     given, last = dict(request.query_params), request.headers.get("last-event-id")
     seen, claims = await served.role_view(request), request.scope.get(CLAIMS) or {}
     model, described = seen.api.model, seen.api.schema

@@ -29,7 +29,8 @@ from belvedere.store.protocol import EpochRow
 
 @dataclass(frozen=True)
 class ServedApi:
-    """The parts of one application. `heals`: the process that started this one tries views in quarantine again when it is asked."""
+    """The parts of one application. `heals`: the process that started this one retries views in quarantine on
+    request."""
 
     catalog: Catalog
     settings: ServerSettings
@@ -47,11 +48,11 @@ class ServedApi:
         return await self.roles.view_of(request.scope.get(CLAIMS) or {})
 
     def longs(self, headers: Mapping[bytes, bytes]) -> bool:
-        """Whether a request wants whole numbers of 64 bits as texts."""
+        """Return whether a request needs 64-bit integers as strings."""
         return longs_asked(headers.get(b"prefer", b"").decode("latin-1"), self.settings.longs)
 
     def status(self, row: EpochRow | None, seen: Catalog) -> dict[str, Any]:
-        """The status after an epoch, as far as a caller with that catalog may see it."""
+        """Return the part of the status after an epoch that a caller with that catalog may see."""
         waits = self.metrics.is_standby
         found = status_of(self.catalog, row, self.ingest_service.is_open and not waits)
         found["store"] = "away" if self.store.reader.is_away else "here"

@@ -1,8 +1,9 @@
-"""`GET /status`: the status of every stream, the producers that hold it back, and how fresh each view is.
+"""`GET /status`: the state of each input, the producers that delay its watermark, and the freshness of each view.
 
-In: the catalog and the last epoch's row. Out: a JSON object with, per input, the count of its rows and, per event-time column, the
-watermark, the producers and those among them that hold it back; per public view the epoch that changed it last, and the times below which
-its rows are final. What epochs have measured of each relation, and the API of requests, is beside it. What waits for an epoch is not in it.
+In: the catalog and the last epoch's row. Out: a JSON object. Per input it has the number of rows, and per event-time
+column the watermark, its producers and those that delay it. Per public view it has the last epoch that changed it, and
+the times below which its rows are final. It also has the measurements of epochs and of requests. Rows that wait for an
+epoch are not included.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ STATE_FIGURES = {
 
 
 def status_of(catalog: Catalog, row: EpochRow | None, takes_pushes: bool) -> dict[str, Any]:
-    """The status after an epoch (None: there is none yet)."""
+    """Return the status after an epoch (None: before the first one)."""
     clocks = Clocks.of_document(row.bounds) if row is not None else Clocks()
     offsets: Mapping[str, Any] = row.offsets if row is not None else {}
     inputs = [_input(t, clocks, offsets.get(t.id)) for t in catalog.inputs.values() if t.late_of is None]
@@ -84,18 +85,20 @@ def role_status(status: dict[str, Any], seen: Catalog) -> dict[str, Any]:
 
 
 CHANGED_FILES = ("grown", "replaced")
-"""In the offset of a source of files: how many have changed since they were read, by how."""
+"""Keys in a file source's offset: the number of files that changed after they were read, by kind of change."""
 SHOWN = ("store", "standby", "epoch", "takes_pushes", "as_of", "committed_at", "freshness_ms")
 
 
 def state_figures(row: EpochRow) -> dict[str, int | float]:
-    """Rows, bytes and runs of the operators' state after an epoch, and what writing, merging and look-ups have done since the start."""
+    """Return rows, bytes and runs of the operators' state after an epoch, and totals of writes, merges and look-ups
+    since the start."""
     known = row.extra.get("state") or {}
     return {n: known[n] for n in STATE_FIGURES if n in known}
 
 
 def epoch_figures(catalog: Catalog, row: EpochRow) -> dict[str, Any]:
-    """Changed rows and seconds of each relation in a mean epoch of the last hundred; nothing before the first that was measured."""
+    """Return changed rows and seconds per relation, averaged over the last hundred epochs; empty without
+    measurements."""
     measured = Measured.of_document(row.extra.get(DOCUMENT))
     if not measured.epochs:
         return {}
@@ -111,7 +114,8 @@ def epoch_figures(catalog: Catalog, row: EpochRow) -> dict[str, Any]:
 
 
 def view_figures(catalog: Catalog, row: EpochRow, clocks: Clocks) -> list[dict[str, Any]]:
-    """The rows of each public view that is stored, its last change, and per column the time below which no row of it changes any more."""
+    """Return, per stored public view, its rows, its last change, and per column the time below which its rows are
+    final."""
     counts: Mapping[str, int] = row.extra.get(ROWS, {})
     changed, found = row.extra.get(CHANGED) or {}, list[dict[str, Any]]()
     failed = failures_of(row.extra)
@@ -149,7 +153,7 @@ def _quarantine_of(id_: str, failed: tuple[Failed, ...], held: Mapping[str, int 
 
 
 def _stored_for(catalog: Catalog, id_: str) -> set[str]:
-    """The relation itself, or those that the database reads for it."""
+    """Return the relation itself, or the relations that the database reads to compute it."""
     plan: Node | None = catalog.placement.at_read.get(id_)
     return {id_} if plan is None else {n.relation for n in plan.walk() if isinstance(n, Scan)}
 

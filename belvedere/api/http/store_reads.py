@@ -1,6 +1,6 @@
-"""Reads of requests, run where they hold up no others, and counted.
+"""Reads of the store for requests: run where they do not block others, and counted.
 
-In: a prepared read. Out: its answer. Who may ask is decided before; nothing is planned here.
+In: a prepared read. Out: its answer. Rights are checked and requests planned elsewhere.
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ from belvedere.store.dialects import DIALECTS
 
 
 class StoreReads:
-    """Reads for all callers by the one `api` that sees everything."""
+    """Reads for all callers, by one `api` without restrictions."""
 
     def __init__(self, store: ServedStore, api: Api, metrics: Metrics):
         self._store, self._api, self._metrics = store, api, metrics
 
     async def run(self, prepared: Prepared) -> Answer:
-        """The answer: on the event loop where the store can, or is near and answers this at once; else in a thread."""
+        """Return the answer.
+
+        The read runs on the event loop if the reader supports that, or if the store is local and the plan is quick.
+        Otherwise it runs in a thread.
+        """
         plan, started, reader = prepared.plan, time.perf_counter(), self._store.reader
         if reader.is_on_loop:
             answer = await self._api.fetch(prepared, reader.fetch)
@@ -33,5 +37,5 @@ class StoreReads:
         return answer
 
     async def body(self, prepared: Prepared) -> bytes:
-        """The answer's bytes."""
+        """Return the answer's bytes."""
         return (await self.run(prepared)).body

@@ -19,7 +19,8 @@ LOG = logging.getLogger("belvedere.api")
 
 
 def guarded(application: ASGIApp) -> ASGIApp:
-    """The application, whose errors are answers. Raises where an answer has begun and not ended."""
+    """Return the application with errors as answers. It raises only if an answer has started and cannot be
+    completed."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = has_ended = False
@@ -44,11 +45,11 @@ def guarded(application: ASGIApp) -> ASGIApp:
 
 
 def unexpected(method: str, path: str, error: Exception) -> Response:
-    """The answer to a request that failed, which is logged."""
+    """Log the error of a request and return the answer."""
     LOG.error("%s %s failed: %s: %s", method, path, type(error).__name__, error, exc_info=error)
     return problem_answer(RequestError(INTERNAL, "the request failed inside the server", status=500))
 
 
 async def handled(request: Request, error: Exception) -> Response:
-    """The same as Starlette calls it."""
+    """Return the answer like `unexpected`, with the signature of Starlette's error handlers."""
     return unexpected(request.method, request.url.path, error)

@@ -54,7 +54,7 @@ FAMILIES = {
         "Rows that arrived for the input since the store was created, by result.",
     ),
 }
-"""Kind and text of each name."""
+"""Kind and description of each metric, by name."""
 Samples = dict[str, list[tuple[str, float]]]
 
 

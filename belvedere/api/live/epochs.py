@@ -49,7 +49,7 @@ class Epochs:
         return self._last if self._last is not None and self._last.epoch != known else None
 
     def wake(self) -> None:
-        """Wake all who wait."""
+        """Wake all waiters."""
         self._news.set()
         self._news = asyncio.Event()
 

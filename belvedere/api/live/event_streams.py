@@ -75,7 +75,7 @@ UNCHANGED = StreamMessage(b"", -1)
 INTERRUPTED = StreamMessage(b"", -2)
 """The last message of a stream when the server ends: the stream is not complete, and continues on another server."""
 LONG = 200_000
-"""Bytes: what is made of a longer answer is made in a thread."""
+"""Bytes: longer answers are processed in a thread."""
 AWAY_SECONDS = 0.5
 """Seconds that a stream waits when the store is unavailable."""
 Run = Callable[[Prepared], Awaitable[bytes]]
@@ -97,7 +97,7 @@ class EventStreams:
         self._ending = False
 
     def end(self) -> None:
-        """End all streams: their clients go on from where they are on another server."""
+        """End all streams; their clients continue on another server."""
         self._ending = True
         self._epochs.wake()
 
@@ -141,7 +141,7 @@ class EventStreams:
         plan = await self._in_planner(lambda: self._plan(operations, source, planner, field))
         after = await self._start(source, field, literals, variables)
 
-        # what is wrong with a value or a claim is said before the stream begins
+        # wrong values and claims are reported before the stream begins
         bound = operations.bind(plan, literals, {**variables, MARK: after}, claims)
         asked = Prepared(plan, bound, longs=how.longs)
         return self.guarded(self._events(asked, field.alias, after), claims)
@@ -192,7 +192,7 @@ class EventStreams:
             self._open -= 1
 
     async def woken(self, known: int) -> EpochRow | None:
-        """The next epoch; None after a moment in which a stream looks whether it ends."""
+        """Return the next epoch; None after a timeout, so that the stream can check whether it must end."""
         return None if self._ending else await self._epochs.next(known)
 
     async def _events(self, asked: Prepared, alias: str, after: int) -> AsyncIterator[StreamMessage]:
@@ -240,7 +240,7 @@ class EventStreams:
 
 
 class EventsAfter:
-    """The question for events after a number: all but the number is bound once."""
+    """A query for events after a number. Everything except the number is bound once."""
 
     def __init__(self, asked: Prepared):
         self._asked = asked
@@ -250,7 +250,7 @@ class EventsAfter:
         }
 
     def number(self, after: int) -> Prepared:
-        """The question for those after that number."""
+        """Return the query for events after a number."""
         parameters = list(self._asked.parameters)
         for place, convert in self._places.items():
             parameters[place] = convert(after)
@@ -258,7 +258,7 @@ class EventsAfter:
 
 
 class SharedReads:
-    """Reads of one epoch: equal questions share one, and what is made of its answer."""
+    """Reads of one epoch: equal queries share one read and the result computed from it."""
 
     def __init__(self, run: Run, in_planner: Callable[[Callable[[], Any]], Awaitable[Any]]):
         self._run, self._in_planner = run, in_planner
@@ -285,7 +285,7 @@ class SharedReads:
 
 
 def _each_event(alias: str, answer: bytes) -> list[StreamMessage]:
-    """The events of an answer, each as a result of its own."""
+    """Return each event of an answer as a separate result."""
     found = json.loads(answer)["data"][alias]
     numbers = [event.pop(MARK) for event in found]
     texts = (json.dumps({"data": {alias: event}}, ensure_ascii=False) for event in found)
@@ -293,12 +293,12 @@ def _each_event(alias: str, answer: bytes) -> list[StreamMessage]:
 
 
 def _with_data(answer: bytes) -> tuple[StreamMessage, bytes]:
-    """An answer, and what of it an epoch may change: not the epoch itself."""
+    """Return an answer as a message, and the part that changes with the data: everything except the epoch."""
     return StreamMessage(answer), answer.rpartition(b',"extensions":')[0]
 
 
 def _later(query: StoreQuery, after: BoundValue) -> StoreQuery:
-    """The events after a number, in order, with their numbers."""
+    """Return a query for the events after a number, in order, with their numbers."""
     fields = (*query.fields, ColumnField(MARK, SEQUENCE))
     if query.plan is not None:
         arguments = (*((n, after if n == AFTER else v) for n, v in query.arguments),)

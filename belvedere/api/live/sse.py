@@ -37,11 +37,11 @@ _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # the latte
 
 
 def graphql_events(reported: AsyncIterator[StreamMessage]) -> StreamingResponse:
-    """The answer of a GraphQL subscription."""
+    """Return the answer of a GraphQL subscription."""
 
     async def texts() -> AsyncIterator[bytes]:
         async for each in reported:
-            if each is INTERRUPTED:  # without `complete` clients come again
+            if each is INTERRUPTED:  # without `complete` clients reconnect
                 return
             yield b"event: next\ndata: %b\n\n" % each.body if each.body else b":\n\n"
         yield b"event: complete\ndata:\n\n"
@@ -50,7 +50,8 @@ def graphql_events(reported: AsyncIterator[StreamMessage]) -> StreamingResponse:
 
 
 def plain_events(reported: AsyncIterator[StreamMessage], field: str) -> StreamingResponse:
-    """The answer of `/streams/<name>/events`: an event a row, its `id` what a client goes on from (`Last-Event-ID`)."""
+    """Return the answer of `/streams/<name>/events`: one event per row. A client resumes after its `id`
+    (`Last-Event-ID`)."""
 
     before = json.dumps({"data": {field: 0}}, ensure_ascii=False).encode()[:-3]
 
@@ -68,23 +69,23 @@ def plain_events(reported: AsyncIterator[StreamMessage], field: str) -> Streamin
             yield b"id: %d\ndata: %b\n\n" % (
                 each.number or 0,
                 each.body[len(before) : -2],
-            )  # the row as it is in the answer
+            )  # the unchanged row of the answer
 
     return _response(texts())
 
 
 def is_passing(error: RequestError, accept: bytes) -> bool:
-    """Whether an `EventSource` met what is over in a moment: it is answered by `no_events_yet`."""
+    """Return whether an `EventSource` received a temporary error, which `no_events_yet` replaces."""
     return error.status == 503 and takes_events_alone(accept)
 
 
 def no_events_yet() -> Response:
-    """The answer to an `EventSource` where there are no events now: any status but 200 would end it for good."""
+    """Return an empty stream for an `EventSource`, which would stop for good at any status except 200."""
     return Response(COME_AGAIN, headers=_HEADERS, media_type=EVENTS)
 
 
 def takes_events_alone(accept: bytes) -> bool:
-    """Whether a client takes nothing but a stream, as `EventSource` and the library graphql-sse."""
+    """Return whether a client accepts only a stream, like `EventSource` and the library graphql-sse."""
     kinds = [kind.partition(b";")[0].strip().lower() for kind in accept.split(b",")]
     return kinds == [EVENTS.encode()]
 
@@ -121,7 +122,7 @@ def events_of(
 
 
 def _selected(type_: GraphQLType, names: Iterable[str]) -> str:
-    """The selection of columns, and of all members of those that hold objects."""
+    """Return the selection of columns, with all members of those that hold objects."""
     assert isinstance(type_, GraphQLObjectType)
     parts = []
     for name in names:

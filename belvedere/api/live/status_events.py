@@ -1,7 +1,7 @@
-"""`GET /status/events`: the status as it changes, as server-sent events.
+"""`GET /status/events`: changes of the status, as server-sent events.
 
-In: how a status is made of an epoch's row, and the streams of a process. Out: texts of a `text/event-stream`: the status now, after each
-epoch, and every few seconds, so that a reader who hears nothing knows that the server is gone.
+In: a function from an epoch's row to a status, and the streams of a process. Out: texts of a `text/event-stream`: the
+status now, after each epoch, and every few seconds. So a client without messages knows that the server is gone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from belvedere.intake.claims import Claims
 from belvedere.store.protocol import EpochRow
 
 MIN_SECONDS, MAX_SECONDS = 0.25, 3.0
-"""The pause between two statuses: at least, however many epochs there are, and at most."""
+"""Minimum and maximum seconds between two statuses."""
 Status = Callable[[EpochRow | None], Awaitable[Mapping[str, Any]]]
 
 
@@ -29,7 +29,7 @@ LastEpoch = Callable[[], Awaitable[EpochRow | None]]
 
 
 def status_events(streams: EventStreams, last_epoch: LastEpoch, status: Status, claims: Claims) -> StreamingResponse:
-    """The answer to a caller with these claims."""
+    """Return the answer to a caller with these claims."""
 
     async def texts() -> AsyncIterator[bytes]:
         async for each in streams.guarded(_statuses(streams, last_epoch, status), claims):
@@ -51,7 +51,7 @@ async def _statuses(streams: EventStreams, last_epoch: LastEpoch, status: Status
         await asyncio.sleep(MIN_SECONDS)
         while clock() < until:
             found = await streams.woken(-1 if last is None else last.epoch)
-            yield UNCHANGED  # the guard looks whether the stream ends
+            yield UNCHANGED  # the guard checks whether the stream must end
             if found is not None:
                 last = found
                 break

@@ -1,8 +1,8 @@
-"""GraphQL over WebSocket: the protocol `graphql-transport-ws` of the library graphql-ws, for queries, mutations and subscriptions.
+"""GraphQL over WebSocket: the protocol `graphql-transport-ws` of the library graphql-ws.
 
-In: a WebSocket, and how an operation is run. Out: its messages. A token comes with the handshake or in `connection_init`, as
-`{"authorization": "Bearer TOKEN"}`: a page cannot send headers with a WebSocket. When it is over, the connection is closed by 4403, on
-which clients connect again with a new one.
+In: a WebSocket, and a function that runs an operation. Out: its messages. Web pages cannot send headers with a
+WebSocket, so the token may also come in `connection_init`, as `{"authorization": "Bearer TOKEN"}`. When the token
+expires, the connection is closed with 4403, and clients reconnect with a new token.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Serve = Callable[[GraphQLRequest, Claims], Awaitable[AsyncIterator[StreamMessage
 
 
 class _Closed(Exception):
-    """The client broke the protocol."""
+    """A violation of the protocol by the client."""
 
     def __init__(self, code: int, reason: str):
         super().__init__(reason)
@@ -103,7 +103,7 @@ class WebSocketSession:
             )
 
     async def _expire(self, when: float) -> None:
-        """Wait until the token is over, then end what is under way, and the connection."""
+        """Wait until the token expires, then end the operations and the connection."""
         while (left := when - time.time()) > 0:
             await asyncio.sleep(min(left, 3600.0))
         for name, task in list(self._tasks.items()):
@@ -149,7 +149,7 @@ class WebSocketSession:
             async for reported in await self._serve(asked, self._claims or {}):
                 if reported is INTERRUPTED:  # the connection is closed
                     return
-                if reported.body:  # passed on as it came from the database
+                if reported.body:  # passed on unchanged from the database
                     await self._socket.send_text(
                         f'{{"id":{json.dumps(name)},"type":"next","payload":{reported.body.decode()}}}'
                     )
@@ -157,7 +157,7 @@ class WebSocketSession:
             await self._send({"id": name, "type": "complete"})
         except RequestError as error:
             await self._fail(name, error)
-            if error.status == 401:  # the token counts no more: its key has gone
+            if error.status == 401:  # the token is no longer valid: its key was removed
                 await self._socket.close(OVER, "Forbidden")
         except (WebSocketDisconnect, RuntimeError):
             self._tasks.pop(name, None)

@@ -1,7 +1,7 @@
-"""Aggregates of a list: by which columns its rows are grouped, what is computed of each group, and in which order groups come.
+"""Plans of aggregates: the columns that group the rows, the aggregates of each group, and the order of groups.
 
-In: what a field asks for, its arguments. Out: a query of the shape GROUPS and its cost. The columns of `by`
-that are asked for make the groups.
+In: the selection and arguments of a field. Out: a query of the shape GROUPS and its cost. The selected columns of `by`
+are the grouping columns.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from belvedere.store.read.query import (
 )
 
 BY = "by"
-"""The field whose columns make the groups."""
+"""Field whose selected columns group the rows."""
 TYPE_OF = {
     BY: "Group",
     Aggregation.VALUES: "Counts",
@@ -40,13 +40,13 @@ TYPE_OF = {
     Aggregation.MIN: "Extremes",
     Aggregation.MAX: "Extremes",
 }
-"""The ends of the names of the types of an aggregate's objects."""
+"""Suffixes of the type names of an aggregate's objects."""
 
 
 def groups_of(
     request: RequestValues, entity: Entity, asked: Selection, depth: int, relation: RelationshipField | None = None
 ) -> tuple[StoreQuery, Cost]:
-    """The groups of an entity's rows, or of related ones."""
+    """Return the query for groups of an entity's rows, or of related rows."""
     arguments = {n: a for n, a in asked.arguments.items() if relation is None or n not in relation.parameters}
     request.check_depth(depth, asked.node)
     as_of = request.then(entity, asked.node, arguments, relation)
@@ -100,7 +100,8 @@ def _part(entity: Entity, name: str, asked: Selection) -> Field:
 def _order(
     request: RequestValues, entity: Entity, given: Given | None, by: tuple[str, ...], asked: Selection
 ) -> Iterator[GroupSort]:
-    """`[{count: DESC}, {sum: {a: DESC}}, {by: {b: ASC}}]`; the first mention of a key counts."""
+    """Yield the order of groups from `[{count: DESC}, {sum: {a: DESC}}, {by: {b: ASC}}]`; the first use of a key
+    counts."""
     said: set[str | Aggregated] = set()
     for name, value in (pair for part in as_list(given) if isinstance(part, dict) for pair in part.items()):
         for key, direction in _keys(entity, name, value):

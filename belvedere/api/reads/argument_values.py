@@ -1,8 +1,8 @@
-"""Argument values of an operation, with where each scalar comes from instead of the scalar itself.
+"""Argument values of an operation, with the source of each scalar in place of the scalar.
 
-In: value nodes of a parsed operation and the request's variables. Out: trees of `Given` values. A scalar out of the text is
-known by its number among the text's literals, one out of the variables by its path, so that the plan made from the tree
-serves every request of the same shape.
+In: value nodes of a parsed operation and the request's variables. Out: trees of `Given` values. The source of a literal
+is its number in the text, that of a variable its path. So the plan made from a tree serves all requests of the same
+shape.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from graphql import (
 from belvedere.api.limits import Limits, too_many_values
 
 ValueSource = tuple[Any, ...]
-"""("literal", number), ("variable", name, step, step ...) or ("claim", template, parameter)."""
+"""Source of a scalar: ("literal", number), ("variable", name, step, step ...) or ("claim", template, parameter)."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,9 @@ Given = Scalar | Fixed | dict[str, Any] | list[Any]
 
 
 class ArgumentValues:
-    """Reads the argument values of one operation, `limits.values` at most: a variable may be used many times. `literals` maps a
-    literal's offset in the text to its number.
+    """Reads the argument values of one operation, at most `limits.values`, since a variable may be used many times.
+
+    `literals` maps a literal's offset in the text to its number.
     """
 
     def __init__(
@@ -64,7 +65,8 @@ class ArgumentValues:
         self._literals = literals
 
     def read(self, node: ValueNode) -> Given | None:
-        """The value of a node; None for a variable that is absent and has no default (as if nothing had been written)."""
+        """Return the value of a node; None for an absent variable without default, as if the argument were not
+        written."""
         self._count()
         if isinstance(node, VariableNode):
             return self._variable(node.name.value)
@@ -102,17 +104,17 @@ class ArgumentValues:
             raise too_many_values(self._limits)
 
     def scalar(self, given: Scalar) -> Any:
-        """The value of a scalar that came in a variable."""
+        """Return the value of a scalar in a variable."""
         return look_up(given.source, [], self._variables)
 
     def boolean(self, node: ValueNode) -> bool:
-        """The value of a directive's condition: part of the plan."""
+        """Return the value of a directive's condition, which is part of the plan."""
         found = self.read(node)
         return isinstance(found, Fixed) and found.value is True
 
 
 def look_up(source: ValueSource, literals: list[Any], variables: Mapping[str, Any]) -> Any:
-    """The scalar at a source in one request."""
+    """Return the scalar of a source in one request."""
     if source[0] == "literal":
         return literals[source[1]]
     if source[0] == "constant":
@@ -139,7 +141,7 @@ def shape(value: Any, whole: bool = False) -> Any:
 
 
 def leaves(given: Given | None) -> Iterator[Scalar]:
-    """All scalars in a value."""
+    """Return all scalars in a value."""
     if isinstance(given, Scalar):
         yield given
     elif isinstance(given, dict):

@@ -1,7 +1,7 @@
-"""The values that a read binds when it runs: where each comes from, and what each is for.
+"""Values that a read binds when it runs: the source and the use of each.
 
-In: arguments as a request gives them (`Given`), and the columns or parameters that they are for. Out: `BoundValue`s with numbers, and by
-number the source of each value. It knows no entities and reads no values of requests.
+In: arguments of a request (`Given`), with their columns or parameters. Out: numbered `BoundValue`s, and the source of
+each number. It does not depend on entities, and reads no values of requests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from belvedere.store.read.sources import ordered
 
 @dataclass(frozen=True)
 class CursorToDecode:
-    """A cursor to decode: where it comes from, its number of values, its order's mark, and its argument."""
+    """A cursor to decode: its source, its number of values, the mark of its order, and its argument."""
 
     source: ValueSource
     width: int
@@ -44,13 +44,13 @@ class BoundValues:
     bounded: list[int] = field(default_factory=list)
 
     def register(self, source: ValueSource, name: str) -> int:
-        """The number of a value that comes from `source`."""
+        """Return the number of a new value with this source."""
         self.sources.append(source)
         self.names.append(name)
         return len(self.sources) - 1
 
     def parameter(self, given: Given, column: Column, role: Role, name: str) -> BoundValue:
-        """A scalar argument as a parameter of a column's type."""
+        """Return a scalar argument as a parameter of a column's type."""
         if isinstance(given, Scalar):
             return BoundValue(self.register(given.source, name), column.type, role)
         if isinstance(given, Fixed):
@@ -63,7 +63,8 @@ class BoundValues:
         raise RequestError(BAD_VALUE, f"`{name}` takes one value, not a list")
 
     def limit(self, given: Given | None, name: str) -> tuple[BoundValue | int, ValueSource | int]:
-        """A list's bound, and what it means for the cost: a list without one is assumed to be short."""
+        """Return a list's limit, and its source for the cost estimate: a list without a limit is assumed to be
+        short."""
         if isinstance(given, Scalar):
             number = self.register(given.source, name)
             self.bounded.append(number)
@@ -76,7 +77,7 @@ class BoundValues:
         return None
 
     def cursor(self, query: StoreQuery, given: Given | None, name: str) -> tuple[BoundValue, ...] | None:
-        """The values of a cursor, decoded when the plan is bound."""
+        """Return the values of a cursor; they are decoded when the plan is bound."""
         if not isinstance(given, Scalar):
             return None
         sorts = ordered(query)
@@ -90,7 +91,7 @@ class BoundValues:
     def arguments(
         self, of: str, parameters: Mapping[str, Parameter], arguments: Mapping[str, Given]
     ) -> tuple[tuple[str, BoundValue], ...]:
-        """The values of the parameters of a template or relationship."""
+        """Return the values of the parameters of a template or relationship."""
         given = {n: _given_or_default(arguments, n, p) for n, p in parameters.items() if p.metadata is None}
         return tuple((p.name, self._argument(of, p, given.get(n), n)) for n, p in parameters.items())
 
@@ -110,14 +111,15 @@ class BoundValues:
         return row_conditions
 
     def _argument(self, of: str, parameter: Parameter, given: Given | None, name: str) -> BoundValue:
-        """The value of a parameter: what the caller gives, or what the caller's token says."""
+        """Return the value of a parameter, from the caller's arguments or from the caller's token."""
         if given is None:
             return BoundValue(self.register(("claim", of, parameter), name), parameter.type, Role.ARGUMENT)
         return self.parameter(given, Column(parameter.name, parameter.type, parameter.nullable), Role.ARGUMENT, name)
 
 
 def _given_or_default(arguments: Mapping[str, Given], name: str, parameter: Parameter) -> Given:
-    """A template's argument; a null for a parameter that has a default is refused, as GraphQL says."""
+    """Return a template's argument. Rejects null for a parameter with a default, as the GraphQL specification
+    requires."""
     given = arguments.get(name, Fixed(parameter.default))
     if isinstance(given, Fixed) and given.value is None and parameter.default is not None:
         raise RequestError(BAD_VALUE, f"`{name}` must not be null", "omit it to use its default")

@@ -54,7 +54,7 @@ TYPES = (
     "AggregateOrder",
     "NumbersOrder",
 )
-"""The ends of the names of types that an entity has for filters over relationships, and for aggregates."""
+"""Suffixes of type names that an entity has for filters on related rows, and for aggregates."""
 RESERVED_TYPES = (
     "Query",
     "Mutation",
@@ -70,12 +70,12 @@ RESERVED_TYPES = (
 
 LIST_ARGUMENTS = ("filter", "order", "limit", "offset")
 PAGE_ARGUMENTS = ("first", "after", "last", "before")
-"""The arguments that fields have anyway: others get a name beside them."""
+"""Arguments that all such fields have; parameters with these names are renamed."""
 
 
 @dataclass(frozen=True)
 class RelationshipField:
-    """A relationship as a field: rows of `target` (an id) that belong to a row."""
+    """A relationship as a field: the rows of `target` (an id) that belong to a row."""
 
     name: str
     target: str
@@ -85,12 +85,13 @@ class RelationshipField:
     parameters: Mapping[str, Parameter] = dataclasses.field(default_factory=dict)
     """Parameters that requests pass, by argument."""
     filter_type: str = ""
-    """The type of its filter where it has parameters; else it is that of its target (`Entity.types`)."""
+    """Type of its filter if it has parameters; otherwise its target's filter type is used (`Entity.types`)."""
 
 
 @dataclass(frozen=True)
 class Entity:
-    """A public relation: its type's name, its root fields' names, its columns and relationships by their GraphQL names."""
+    """A public relation: the name of its type and of its root fields, and its columns and relationships by GraphQL
+    name."""
 
     id: str
     name: str
@@ -99,12 +100,12 @@ class Entity:
     order_type: str
     page_type: str
     field: str
-    """Its root field; empty for what is served through others alone."""
+    """Its root field; empty if it is only reachable through other fields."""
     by_key: str | None
     page: str | None
     aggregate: str | None
     types: Mapping[str, str]
-    """The names of its types beside those above, by their ends (`TYPES`)."""
+    """Names of its further types, by suffix (`TYPES`)."""
     schema: Schema
     columns: Mapping[str, Column]
     key: Mapping[str, Column]
@@ -112,19 +113,19 @@ class Entity:
     """Columns with objects whose members can be selected."""
     relations: Mapping[str, RelationshipField] = dataclasses.field(default_factory=dict)
     pages: Mapping[str, RelationshipField] = dataclasses.field(default_factory=dict)
-    """Its relationships to many rows, by the fields that give pages of them."""
+    """Its relationships to many rows, by the field that returns pages of them."""
     aggregates: Mapping[str, RelationshipField] = dataclasses.field(default_factory=dict)
-    """The same, by the fields that aggregate them."""
+    """Its relationships to many rows, by the field that aggregates them."""
     doc: str | None = None
     nested: bool = False
     history: bool = False
-    """Whether it can be read as of former epochs."""
+    """Whether former epochs of it can be read."""
     arguments: Mapping[str, tuple[Column, bool]] = dataclasses.field(default_factory=dict)
-    """Arguments of its root fields that a column equals, and whether they must be given."""
+    """Arguments of its root fields that compare a column for equality, and whether they are required."""
     events: bool = False
     """Whether its rows are events of a subscription."""
     order: tuple[Sort, ...] = ()
-    """The order of its rows where a request says none."""
+    """Default order of its rows."""
 
 
 @dataclass(frozen=True)
@@ -137,24 +138,24 @@ class Template:
     columns: Mapping[str, Column]
     parameters: Mapping[str, Parameter]
     rows: RelationshipField | None = None
-    """The rows of one entity, which it chooses as a relationship does; None: rows of its own type."""
+    """The relationship to the entity whose rows it returns; None: rows of its own type."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """Everything that the API shows. `omitted` says what of the catalog it does not, and why."""
+    """Everything that the API shows. `omitted` lists the hidden parts of the catalog with reasons."""
 
     entities: Mapping[str, Entity]
     templates: Mapping[str, Template]
     omitted: tuple[Diagnostic, ...] = ()
     pushes: Mapping[str, PushField] = dataclasses.field(default_factory=dict)
-    """The mutations: inputs that take rows."""
+    """Mutations: inputs that accept rows."""
     grant: Grant | None = None
-    """The role whose callers it is for: reads are of the rows that they may see."""
+    """Role of its callers; reads return only rows that they may see."""
 
 
 def model_of(catalog: Catalog) -> Model:
-    """The API's view of a catalog."""
+    """Return the model of a catalog."""
     types, fields, words = Namespace(RESERVED_TYPES, folded=True), Namespace(), Namespace(RESERVED_TYPES)
     ids = [i for i in (*catalog.inputs, *catalog.views, *catalog.subscriptions) if _is_shown(catalog, i)]
     names = {i: types.claim(_type_name(catalog, i)) for i in ids}
@@ -176,7 +177,7 @@ def _is_shown(catalog: Catalog, relation: str) -> bool:
 
 
 def shown_name(catalog: Catalog, relation: str) -> str:
-    """A relation's name as the script spells it."""
+    """Return a relation's name in the script's spelling."""
     found = catalog.inputs.get(relation) or catalog.views.get(relation) or catalog.subscriptions[relation]
     return found.name
 
@@ -238,7 +239,7 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
 
 
 def hides_key(catalog: Catalog, relation: str) -> bool:
-    """Whether a role may not see a part of the key."""
+    """Return whether a part of the key is hidden from the role."""
     hidden = (
         frozenset[str]() if catalog.access.grant is None else catalog.access.grant.hidden.get(relation, frozenset())
     )
@@ -246,7 +247,7 @@ def hides_key(catalog: Catalog, relation: str) -> bool:
 
 
 def _arguments(catalog: Catalog, relation: str, shown: Mapping[str, str]) -> dict[str, tuple[Column, bool]]:
-    """The arguments that hints give, under their columns' names."""
+    """Return the arguments that hints define, by the names of their columns."""
     names = Namespace((*LIST_ARGUMENTS, *PAGE_ARGUMENTS, "asOf"))
     found = [
         (a, catalog.schema_of(relation)[a.column])
@@ -257,7 +258,7 @@ def _arguments(catalog: Catalog, relation: str, shown: Mapping[str, str]) -> dic
 
 
 def shown_columns(columns: Iterable[Column], events: bool = False) -> dict[str, Column]:
-    """Columns by GraphQL name; private ones are left out, except those that every event has."""
+    """Return columns by GraphQL name, without private ones, except those that every event has."""
     names = Namespace()
     shown = [c for c in columns if not c.hidden and (events or not c.name.startswith("_"))]
     exact = {c.name: names.claim(c.name) for c in shown if graphql_name(c.name) == c.name}
@@ -305,13 +306,13 @@ def _from_relationship(catalog: Catalog, relationship: Relationship) -> Relation
 
 
 def _parameters(parameters: Iterable[Parameter], taken: Iterable[str]) -> dict[str, Parameter]:
-    """Parameters under their arguments' names, beside arguments that the field has anyway."""
+    """Return parameters by argument name, with names that differ from the field's own arguments."""
     names = Namespace(taken)
     return {names.claim(graphql_name(p.name)): p for p in parameters}
 
 
 def _from_stored_link(catalog: Catalog, relationship: Relationship) -> RelationshipField:
-    """A relationship whose rows are stored: those of a row of the owner are found by its key."""
+    """Return a relationship whose rows are stored, and found by the key of the owner's row."""
     view = catalog.views[relationship.kept or ""]
     link = Link(
         tuple((theirs, own) for own, theirs in view.parent_key), order=relationship.kept_order, limit=relationship.limit
@@ -324,7 +325,7 @@ def _leads_to_one(catalog: Catalog, relationship: Relationship) -> bool:
 
 
 def _nesting(catalog: Catalog, entity: Entity, entities: Mapping[str, Entity]) -> Iterable[RelationshipField]:
-    """Nested tables under their field's name, and `parent` back."""
+    """Yield nested tables under their field's name, and the reverse relationship `parent`."""
     view = catalog.views.get(entity.id)
     if view is not None and view.parent in entities:
         yield RelationshipField("parent", view.parent or "", Link(view.parent_key, limit=1), to_one=True)
@@ -363,7 +364,7 @@ def _templates(
 
 
 def _rows_of(catalog: Catalog, template: QueryTemplate, entities: Mapping[str, Entity]) -> RelationshipField | None:
-    """The rows of one entity that a template chooses, where it shows all of its columns."""
+    """Return the rows of one entity that a template selects, if it returns all columns of that entity."""
     found = None if template.events else chosen_rows(template.plan)
     if found is None or found.relation not in entities:
         return None

@@ -1,8 +1,8 @@
 """A client's filter as a condition on stored rows.
 
-In: what a request said in its `filter`, the entity it is about, how a value becomes a parameter and how related rows are asked for. Out: a
-`Condition`. Names are looked up among the entity's columns and relationships; values become parameters, so nothing a client wrote
-reaches SQL.
+In: the `filter` of a request, its entity, and functions that create parameters and queries for related rows. Out: a
+`Condition`. Names are looked up among the entity's columns and relationships, and values become parameters. So no text
+of the client reaches SQL.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from belvedere.store.read.query import (
 
 
 class Compared(StrEnum):
-    """The columns that an operator of a filter applies to."""
+    """Sets of columns that an operator of a filter applies to."""
 
     ANY = "any"
     ORDERED = "ordered"
@@ -44,7 +44,7 @@ class Compared(StrEnum):
 
 @dataclass(frozen=True)
 class FilterOperator:
-    """An operator of filters: the store's operator, its kind of value, and the columns that have it."""
+    """An operator of filters: the store's operator, its kind of value, and its columns."""
 
     operator: Operator
     role: Role
@@ -63,18 +63,19 @@ FILTER_OPERATORS = {
     "startsWith": FilterOperator(Operator.STARTS_WITH, Role.PREFIX, Compared.TEXT),
     "contains": FilterOperator(Operator.CONTAINS, Role.PREFIX, Compared.TEXT),
 }
-"""All but `isNull`, `in` and `notIn`, by their names."""
+"""All operators except `isNull`, `in` and `notIn`, by name."""
 
 
 def operators_for(*kinds: Compared) -> tuple[str, ...]:
-    """The names of these operators."""
+    """Return the names of the operators for these sets of columns."""
     return tuple(name for name, o in FILTER_OPERATORS.items() if o.of in kinds)
 
 
 MakeParameter = Callable[[Given, Column, Role, str], BoundValue]
-"""A value as a parameter of a column's type, in a role; the text names it in messages."""
+"""Function that returns a value as a parameter of a column's type, in a role; its last argument names it in messages.
+"""
 AskRelated = Callable[[RelationshipField, Mapping[str, Given], Given, int], StoreQuery]
-"""Return the rows of a relationship with these arguments that meet a filter, at a nesting depth."""
+"""Function that returns the rows of a relationship with these arguments that match a filter, at a nesting depth."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class FilterReader:
     related: AskRelated
 
     def read(self, entity: Entity, given: Given | None, depth: int) -> Condition | None:
-        """A filter as a condition; None for none."""
+        """Return a filter as a condition; None if there is no filter."""
         if not isinstance(given, dict) or not given:
             return None
         parts = self._conditions(entity, given, depth)
@@ -127,7 +128,7 @@ class FilterReader:
         return Every(parts) if name == "and" else Some(parts)
 
     def _related(self, relation: RelationshipField, given: Given, depth: int) -> list[Condition]:
-        """`{some: {...}}`, `{none: {...}}`, or both, beside the relationship's own arguments."""
+        """Return the conditions of `{some: {...}}`, `{none: {...}}`, or both, with the relationship's own arguments."""
         if not isinstance(given, dict):
             return []
         arguments = {n: v for n, v in given.items() if n in relation.parameters}
@@ -186,7 +187,7 @@ def as_list(given: Given | None) -> list[Any]:
 
 
 def is_keyed(entity: Entity, where: Condition | None) -> bool:
-    """Whether a condition fixes the whole key, so that at most one row has it."""
+    """Return whether a condition fixes the whole key, so that at most one row has it."""
     parts = where.parts if isinstance(where, Every) else (where,)
     fixed = {p.column for p in parts if isinstance(p, Comparison) and p.operator is Operator.EQ and not p.path}
     return bool(entity.key) and all(c.name in fixed for c in entity.key.values())

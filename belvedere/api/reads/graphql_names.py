@@ -1,7 +1,7 @@
 """GraphQL names for the names of a script.
 
-In: names as the script spells them (any unicode, dotted paths). Out: names that GraphQL takes, each used once.
-A name that GraphQL takes already stays as it is.
+In: names in the script's spelling (any Unicode, dotted paths). Out: unique names that GraphQL accepts. Names that
+GraphQL already accepts are unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _REFUSED = re.compile(r"[^_0-9A-Za-z]+")
 
 
 def graphql_name(name: str) -> str:
-    """The name with every character that GraphQL refuses made `_` (letters lose their accents first)."""
+    """Return the name with `_` for each character that GraphQL rejects; letters lose their accents first."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode() if not name.isascii() else name
     result = _REFUSED.sub("_", plain) or "_"
     if result[0].isdigit():
@@ -25,14 +25,14 @@ def graphql_name(name: str) -> str:
 
 
 def first_lower(name: str) -> str:
-    """`MonitoringGroup` -> `monitoringGroup`."""
+    """Return the name with a lower-case first letter: `MonitoringGroup` -> `monitoringGroup`."""
     return name[:1].lower() + name[1:]
 
 
 class Namespace:
-    """Names that must differ from each other: the second to ask for a name gets `name_2`.
+    """Unique names: the second claim of a name returns `name_2`.
 
-    `folded`: by more than the size of letters. Those who make classes of types give them large ones.
+    `folded`: names must differ in more than case, since code generators capitalize type names.
     """
 
     def __init__(self, taken: Iterable[str] = (), folded: bool = False):
@@ -40,7 +40,7 @@ class Namespace:
         self._taken = {self._key(name) for name in taken}
 
     def claim(self, requested: str) -> str:
-        """The wanted name, or the first free one with a number behind it."""
+        """Return the requested name, or the first free name with a number as suffix."""
         name, number = requested, 1
         while name in self:
             number += 1

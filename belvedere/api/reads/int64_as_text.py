@@ -33,7 +33,7 @@ APPLIED = {TEXT: "longs=text", NUMBER: "longs=number"}
 
 
 def longs_asked(prefer: str, otherwise: bool) -> bool:
-    """Whether `Prefer` asks for texts; `otherwise` where it does not say."""
+    """Return whether `Prefer` requests strings; `otherwise` if it does not mention them."""
     for each in prefer.replace(";", ",").split(","):
         name, _, value = each.strip().lower().partition("=")
         if name.strip() == "longs" and value.strip().strip('"') in APPLIED:
@@ -42,7 +42,7 @@ def longs_asked(prefer: str, otherwise: bool) -> bool:
 
 
 def with_long_texts(data: bytes, read: Read, own: Iterable[str] = ()) -> bytes:
-    """The answer with texts; `own` are the pages whose parts are no client's, and stay numbers."""
+    """Return the answer with strings. `own` are internal pages: their total counts stay numbers."""
     found = json.loads(data)
     for item in read.fields:
         if isinstance(item, Nested):
@@ -84,7 +84,7 @@ def _row(fields: Iterable[Field], query: StoreQuery, row: dict[str, Any]) -> dic
 
 
 def is_client_name(alias: str) -> bool:
-    """Whether a client can have written a name: those of our own begin with a character that no name has."""
+    """Return whether a client can have chosen a name: internal names begin with a character that clients cannot use."""
     return not alias.startswith("~")
 
 
@@ -101,7 +101,7 @@ def _type_of(item: AggregateField, query: StoreQuery) -> pa.DataType:
 
 
 def long_text(value: Any, type_: pa.DataType) -> Any:
-    """A value of the type; numbers of lengths and times of day, which are 64 bits too, are `Long` as well."""
+    """Return a value of the type with its 64-bit integers as strings, including intervals and times of day (`Long`)."""
     if value is None or isinstance(value, str):
         return value
     if (pa.types.is_integer(type_) and is_long(type_)) or pa.types.is_time(type_):

@@ -1,6 +1,6 @@
-"""One page of a list: which rows between which cursors, and which of a page's parts are shown.
+"""Plans of pages: the rows between two cursors, and the selected parts of a page.
 
-In: what a field asks for, its arguments. Out: a query of the shape PAGE and its cost.
+In: the selection and arguments of a field. Out: a query of the shape PAGE and its cost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from belvedere.store.read.query import ConstantField, Field, Link, PageNames, Sh
 FIELDS_OF_A_PAGE = 3
 """Cost of a row for its cursor and its position, in fields."""
 SelectFields = Callable[[Entity, Selection, int], tuple[tuple[Field, ...], list[Cost]]]
-"""The selected fields of an entity's rows, and what related rows among them cost."""
+"""Function that returns the selected fields of an entity's rows, and the costs of related rows among them."""
 
 
 def page_of(
@@ -32,7 +32,7 @@ def page_of(
     depth: int,
     relation: RelationshipField | None = None,
 ) -> tuple[StoreQuery, Cost]:
-    """One page of an entity's rows, or of related ones, in a total order."""
+    """Return the query for one page of an entity's rows, or of related rows, in a total order."""
     arguments = {n: a for n, a in asked.arguments.items() if a != Fixed(None)}
     arguments = {n: a for n, a in arguments.items() if relation is None or n not in relation.parameters}
     if "first" in arguments and "last" in arguments:
@@ -71,7 +71,10 @@ def page_of(
 
 
 def _order(entity: Entity, relation: RelationshipField | None) -> tuple[Sort, ...]:
-    """The order of a page where a request says none: a cursor holds columns, so an order by expressions is that of the key."""
+    """Return the default order of a page.
+
+    A cursor holds columns. So if the entity is ordered by expressions, its pages are ordered by key.
+    """
     if relation is None or not relation.link.order:
         return entity.order
     by_key = (Sort(name, descending=False, nulls_first=True) for name in entity.schema.key or ())
@@ -79,7 +82,7 @@ def _order(entity: Entity, relation: RelationshipField | None) -> tuple[Sort, ..
 
 
 def link_sorts(link: Link, entity: Entity) -> tuple[Sort, ...] | None:
-    """The order of a relationship as one of columns of its target; None where it is not."""
+    """Return the order of a relationship by columns of its target; None if it is not ordered by columns."""
     found = []
     for order in link.order:
         if not isinstance(order.expr, exp.Column) or order.expr.table == "_":
@@ -113,4 +116,4 @@ PARTS = {
     "has_previous_page": "hasPreviousPage",
     "total_count": "totalCount",
 }
-"""The fields of a page beside its nodes."""
+"""The fields of a page besides its nodes."""

@@ -49,20 +49,20 @@ class PlannedRead:
     read: Read
     sources: tuple[ValueSource, ...]
     names: tuple[str, ...]
-    """For messages: what each value is called."""
+    """Name of each value in messages."""
     cursors: tuple[CursorToDecode, ...]
     costs: tuple[Cost, ...]
     bounded: tuple[int, ...] = ()
-    """The values that are numbers of rows."""
+    """Values that are numbers of rows."""
     instants: tuple[tuple[str, int, bool], ...] = ()
-    """The former states that are read: relation, value, whether it is a time."""
+    """Former states that it reads: relation, value, and whether the value is a time."""
 
 
 class ReadPlanner(RequestValues):
-    """Turns the selections of one request into queries."""
+    """Converts the selections of one request to queries."""
 
     def plan(self, selections: Iterable[Selection]) -> PlannedRead:
-        """The read for a request's root selections (introspection aside)."""
+        """Return the read for a request's root selections, without introspection."""
         fields: list[Field] = []
         costs: list[Cost] = []
         by_field = self._root_fields()
@@ -79,7 +79,7 @@ class ReadPlanner(RequestValues):
         return self.planned(fields, costs)
 
     def planned(self, fields: Iterable[Field], costs: Iterable[Cost]) -> PlannedRead:
-        """Queries as a read of the rows that the model's callers may see."""
+        """Return queries as a read of the rows that the model's callers may see."""
         read = Read(tuple(fields), self.values.row_conditions(self.model.grant))
         return PlannedRead(
             read,
@@ -106,7 +106,7 @@ class ReadPlanner(RequestValues):
         return found
 
     def fields_of(self, entity: Entity, asked: Selection, depth: int) -> tuple[tuple[Field, ...], list[Cost]]:
-        """The selected fields of an entity's rows."""
+        """Return the selected fields of an entity's rows."""
         self.check_depth(depth, asked.node)
         fields: list[Field] = []
         costs: list[Cost] = []
@@ -131,7 +131,7 @@ class ReadPlanner(RequestValues):
     def members_of(
         self, column: Column, struct: StructType, asked: Selection, depth: int, path: tuple[str, ...] = ()
     ) -> MemberField:
-        """The selected members of an object that a column holds."""
+        """Return the selected members of an object that a column holds."""
         self.check_depth(depth, asked.node)
         fields: list[MemberField | ConstantField] = []
         for found in asked.fields:
@@ -164,19 +164,19 @@ class ReadPlanner(RequestValues):
     def page(
         self, entity: Entity, asked: Selection, depth: int, relation: RelationshipField | None = None
     ) -> tuple[StoreQuery, Cost]:
-        """One page of an entity's rows, or of related ones."""
+        """Return the query for one page of an entity's rows, or of related rows."""
         return page_of(self, self.fields_of, entity, asked, depth, relation)
 
     def groups(
         self, entity: Entity, asked: Selection, depth: int, relation: RelationshipField | None = None
     ) -> tuple[StoreQuery, Cost]:
-        """The groups of an entity's rows, or of related ones."""
+        """Return the query for groups of an entity's rows, or of related rows."""
         return groups_of(self, entity, asked, depth, relation)
 
     def list_of(
         self, entity: Entity, asked: Selection, depth: int, relation: RelationshipField | None = None
     ) -> tuple[StoreQuery, Cost]:
-        """Rows of an entity with the arguments of a field."""
+        """Return the query for rows of an entity with the arguments of a field."""
         arguments = _others(asked, relation)
         as_of = self.then(entity, asked.node, arguments, relation)
         fields, costs = self.fields_of(entity, asked, depth)
@@ -198,7 +198,7 @@ class ReadPlanner(RequestValues):
         return query, Cost(len(fields), rows, (*costs, *asked_costs(condition, self.limits)))
 
     def relation(self, relation: RelationshipField, asked: Selection, depth: int) -> tuple[StoreQuery, Cost]:
-        """Related rows, or the one related row."""
+        """Return the query for related rows, or for the one related row."""
         entity = self.model.entities[relation.target]
         relation = self.given(relation, asked.arguments)
         if not relation.to_one:
@@ -212,7 +212,7 @@ class ReadPlanner(RequestValues):
         return found, Cost(len(fields), 1, tuple(costs))
 
     def by_key(self, entity: Entity, asked: Selection) -> tuple[StoreQuery, Cost]:
-        """The row with a key."""
+        """Return the query for the row with a key."""
         arguments = asked.arguments
         conditions = tuple(
             Comparison(column.name, Operator.EQ, self.values.parameter(arguments[name], column, Role.EXACT, name))
@@ -222,7 +222,7 @@ class ReadPlanner(RequestValues):
         return self._one(entity, asked, 1, where=Every(conditions), as_of=as_of)
 
     def template(self, template: Template, asked: Selection) -> tuple[StoreQuery, Cost]:
-        """The rows of a query template."""
+        """Return the query for the rows of a query template."""
         if template.rows is not None:
             self.as_of = None
             query, cost = self.relation(template.rows, asked, 1)
@@ -249,6 +249,6 @@ class ReadPlanner(RequestValues):
 
 
 def _others(asked: Selection, relation: RelationshipField | None) -> dict[str, Given]:
-    """A field's arguments but for those that a relationship's parameters take."""
+    """Return a field's arguments without those for a relationship's parameters."""
     own = () if relation is None else relation.parameters
     return {n: a for n, a in asked.arguments.items() if n not in own}

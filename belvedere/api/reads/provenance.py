@@ -1,8 +1,10 @@
-"""Where a row comes from, or why it is missing, for REST, agents and the console: `belvedere.provenance` over the store that is served.
+"""Origin of a row, or why it is missing, for REST, agents and the console: `belvedere.provenance` over the served
+store.
 
-In: an entity, the values of its key or a filter. Out: a document with the names of the API. Computed when asked, by the database alone:
-what it cannot say is named as untold. Rows of relations that are not served, and those between operators that are made of such, are
-counted and not shown; callers of a role are not answered at all, since the rows below a view may be of others.
+In: an entity, the values of its key or a filter. Out: a document with the names of the API. The database computes it on
+request; parts that it cannot compute are listed as unknown. Rows of relations that are not served, and of internal
+relations above them, are counted and not shown. Callers with a role are rejected, since rows below a view may belong to
+others.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from belvedere.provenance.plan_queries import QueryRunner
 
 MAX_DEPTH, MAX_ROWS = 5, 100
-"""Through how many views rows are followed at most, and how many are shown of a relation."""
+"""Maximum number of views through which rows are traced, and maximum number of rows that are shown per relation."""
 ROWS = 5
 _MOMENT = {
     "type": ["object", "null"],
@@ -67,12 +69,12 @@ WHY_NOT: dict[str, Any] = {
         "description": "on each path down the first operator that drops the rows",
     },
 }
-"""The properties of an answer to what is missing."""
+"""JSON Schemas of the properties of an answer about missing rows."""
 
 
 @dataclass(frozen=True)
 class WhyRequest:
-    """A row of a view whose origin is asked for: `key` by the names of the API, values or their texts."""
+    """A question for the origin of a row; `key` has the names of the API, with values or their texts."""
 
     entity: Entity
     key: Mapping[str, Any]
@@ -82,7 +84,7 @@ class WhyRequest:
 
 @dataclass(frozen=True)
 class WhyNotRequest:
-    """Rows of a view that are missing: `filter` as GraphQL has it, with the names of the API and values in place."""
+    """A question for missing rows; `filter` is GraphQL's, with values and the names of the API."""
 
     entity: Entity
     filter: Mapping[str, Any]
@@ -91,7 +93,7 @@ class WhyNotRequest:
 
 Question = WhyRequest | WhyNotRequest
 InThread = Callable[[Callable[[], dict[str, Any]]], Awaitable[dict[str, Any]]]
-"""Does work that waits for the store."""
+"""Function that runs work which waits for the store."""
 
 
 class Provenance:
@@ -120,21 +122,21 @@ class Provenance:
             self._whole.close()
 
     def _read(self, whole: LazyReader[Reader], asked: Question) -> dict[str, Any]:
-        """Return the answer; it takes as long as reading the rows that it shows."""
+        """Return the answer; the time depends on the number of rows that it shows."""
         try:
             return whole.reading(lambda reader: self._document(reader, asked))
         except BelvedereError as error:
             raise _refusal(error.diagnostics[0]) from error
 
     def _document(self, reader: Reader, asked: Question) -> dict[str, Any]:
-        from belvedere.provenance.plan_queries import QueryRunner  # a process that is never asked does not load it
+        from belvedere.provenance.plan_queries import QueryRunner  # imported on demand: few processes need it
         from belvedere.store.read.history import readable_tables
 
         query_runner = QueryRunner(self._catalog, readable_tables(reader), reader)
         return self._why(query_runner, asked) if isinstance(asked, WhyRequest) else self._why_not(query_runner, asked)
 
     def _why(self, query_runner: QueryRunner, asked: WhyRequest) -> dict[str, Any]:
-        from belvedere.provenance.document import document  # few processes are asked for it
+        from belvedere.provenance.document import document  # imported on demand: few processes need it
         from belvedere.provenance.key_tests import key_tests
         from belvedere.provenance.why.why import find_row, why
 
@@ -146,7 +148,7 @@ class Provenance:
         )
 
     def _why_not(self, query_runner: QueryRunner, asked: WhyNotRequest) -> dict[str, Any]:
-        from belvedere.api.reads.why_not_filters import predicate_of_filter  # few processes are asked for it
+        from belvedere.api.reads.why_not_filters import predicate_of_filter  # imported on demand: few processes need it
         from belvedere.provenance.document import why_not_document
         from belvedere.provenance.why_not.why_not import why_not
 
@@ -157,7 +159,7 @@ class Provenance:
         )
 
     def _shown(self, id_: str, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """A row as the API names its columns; None of a relation that is not served."""
+        """Return a row with the API's names of its columns; None if its relation is not served."""
         entity = self._entities.get(id_)
         if entity is None:
             return None
@@ -165,14 +167,14 @@ class Provenance:
 
 
 def check_may_ask(seen: Catalog) -> None:
-    """Raise where a caller sees a part of the views or of their rows alone; `seen` is the catalog as the caller sees it."""
+    """Raise if the caller sees only a part of the views or rows; `seen` is the catalog that the caller sees."""
     if seen.access.grant is not None:
         hint = "use a token without a role"
         raise RequestError(NOT_ALLOWED, "roles cannot read provenance: it may show rows of others", hint, status=403)
 
 
 def asked_of(entity: Entity, key: Mapping[str, Any], depth: Any, rows: Any) -> WhyRequest:
-    """The question, with numbers or their texts. Raises where the key or a number does not do."""
+    """Return the question, from numbers or their texts. Raises if the key or a number is not valid."""
     columns = entity.key or entity.columns
     if not key or any(n not in entity.columns for n in key):
         raise RequestError(
@@ -182,7 +184,7 @@ def asked_of(entity: Entity, key: Mapping[str, Any], depth: Any, rows: Any) -> W
 
 
 def why_not_of(entity: Entity, filter_: Any, name: str, rows: Any) -> WhyNotRequest:
-    """The question for rows that are missing; `name` is that of the number of rows."""
+    """Return the question for missing rows; `name` is the name of the argument for the number of rows."""
     if not isinstance(filter_, Mapping):
         raise RequestError(BAD_VALUE, "`filter` must be an object", 'write {"column": {"eq": "value"}}')
     return WhyNotRequest(entity, filter_, _number(name, rows, ROWS, MAX_ROWS))

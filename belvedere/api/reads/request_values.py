@@ -1,6 +1,7 @@
-"""Arguments of a request's fields for the rows: conditions, orders, parameters, the former state.
+"""Values of the arguments of a request's fields: conditions, orders, parameters, the former state.
 
-In: the arguments of fields, for a list, a page or groups. Out: parts of queries; values are bound, not printed.
+In: the arguments of a field, for a list, a page or groups. Out: parts of queries, in which values are bound and not
+printed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from belvedere.store.read.query import (
 
 @dataclass
 class RequestValues:
-    """The values of one request. `scalar` gives the value of a scalar that is part of the plan."""
+    """The values of one request. `scalar` returns the value of a scalar that is part of the plan."""
 
     model: Model
     limits: Limits
@@ -43,19 +44,19 @@ class RequestValues:
     values: BoundValues = field(init=False)
     instants: list[tuple[str, int, bool]] = field(default_factory=list)
     as_of: Instant | None = None
-    """The former state that the present root field asks for; related rows are those of the same state."""
+    """Former state that the current root field requests; related rows are read from the same state."""
 
     def __post_init__(self) -> None:
         self.values = BoundValues(self.limits)
 
     def check_depth(self, depth: int, node: Any) -> None:
-        """Raise where a request is nested too deeply."""
+        """Raise if a request is nested too deeply."""
         if depth > self.limits.depth:
             hint = f"at most {self.limits.depth} levels may be nested in each other"
             raise RequestError(LIMIT_EXCEEDED, f"the request is nested {depth} levels deep", hint, node=node)
 
     def given(self, relation: RelationshipField, arguments: Mapping[str, Given]) -> RelationshipField:
-        """The relationship with the values of its parameters."""
+        """Return the relationship with values for its parameters."""
         if not relation.parameters:
             return relation
         bound = self.values.arguments(relation.name, relation.parameters, arguments)
@@ -64,7 +65,8 @@ class RequestValues:
     def then(
         self, entity: Entity, node: Any, arguments: Mapping[str, Given], relation: RelationshipField | None = None
     ) -> Instant | None:
-        """The state of which a field's rows are read: a root field says it, related rows follow theirs."""
+        """Return the state from which a field's rows are read. A root field sets it; related rows use the same
+        state."""
         if relation is None:
             self.as_of = self.instant(arguments.get("asOf"), node)
         if self.as_of is not None:
@@ -75,7 +77,7 @@ class RequestValues:
         return self.as_of
 
     def instant(self, given: Given | None, node: Any) -> Instant | None:
-        """`{epoch: 5}` or `{time: "..."}`."""
+        """Return the instant of `{epoch: 5}` or `{time: "..."}`."""
         if not isinstance(given, dict):
             return None
         said = {n: v for n, v in given.items() if isinstance(v, Scalar)}
@@ -106,7 +108,7 @@ class RequestValues:
     def _asked_rows(
         self, relation: RelationshipField, arguments: Mapping[str, Given], given: Given, depth: int
     ) -> StoreQuery:
-        """The related rows that a filter asks about."""
+        """Return the related rows that a filter tests."""
         self.check_depth(depth, None)
         entity = self.model.entities[relation.target]
         link = self.given(relation, arguments).link
@@ -116,7 +118,7 @@ class RequestValues:
         return StoreQuery(entity.id, entity.schema, (), Shape.ANY, where=where, limit=most, link=link, as_of=as_of)
 
     def order(self, entity: Entity, given: Given | None) -> tuple[Sort, ...]:
-        """`[{a: DESC}, {b: ASC}]`; the first mention of a column counts."""
+        """Return the order of `[{a: DESC}, {b: ASC}]`; the first use of a column counts."""
         result: dict[str, Sort] = {}
         for name, given_direction in (
             pair for part in as_list(given) if isinstance(part, dict) for pair in part.items()
@@ -128,7 +130,7 @@ class RequestValues:
         return tuple(result.values())
 
     def direction(self, given: Given) -> tuple[bool, bool] | None:
-        """A direction of an order: whether it is descending, and whether NULLs come first; None for null."""
+        """Return whether a sort direction is descending, and whether NULLs come first; None for null."""
         # an enum that came in a variable is a string there, and part of the plan's shape
         value = self.scalar(given) if isinstance(given, Scalar) else getattr(given, "value", None)
         return None if value is None else SORT_ORDERS[str(value)]

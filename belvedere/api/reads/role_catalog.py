@@ -1,7 +1,8 @@
-"""A catalog as a role sees it.
+"""The part of a catalog that a role sees.
 
-In: a catalog, a `Grant`. Out: a catalog without what the role may not see: no relation, column, relationship, template or input of it
-gets into the API's model, so nothing behind it can show them. Which rows are seen is part of each statement (`Read.row_conditions`).
+In: a catalog, a `Grant`. Out: a catalog without the relations, columns, relationships, templates and inputs that are
+hidden from the role. So they are not in the API's model. Row conditions are part of each statement
+(`Read.row_conditions`).
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ def _without(schema: Schema, columns: frozenset[str] | None) -> Schema:
 
 
 def _role_view(view: View, public: frozenset[str], hidden: Mapping[str, frozenset[str]]) -> View:
-    """A view without hidden columns; its order goes as far as nothing hidden decides, and it has no parent that is not seen."""
+    """Return a view without hidden columns.
+
+    Its order ends before the first hidden column, and a parent that the role does not see is removed.
+    """
     own = hidden.get(view.id, frozenset())
     order = tuple(takewhile(lambda o: o.expr.name not in own, view.order))
     parent = view.parent if view.parent in public else None

@@ -1,4 +1,4 @@
-"""The API of a role: over the catalog as the role sees it.
+"""The API of a role, over the catalog that the role sees.
 
 In: a catalog (`belvedere.api.reads.role_catalog`), the store, the claims of a caller. Out: `RoleView`, with a
 fingerprint that distinguishes its answers from those for others.
@@ -38,7 +38,7 @@ class RoleView:
     closed: bool
     """Whether callers need a token."""
     longs: bool = False
-    """Whether whole numbers of 64 bits are texts where a request does not say."""
+    """Whether 64-bit integers are strings in answers to requests that do not choose a form."""
 
     @cached_property
     def requests(self) -> Requests:
@@ -47,17 +47,17 @@ class RoleView:
 
     @cached_property
     def reads(self) -> RestReads:
-        """The plans of REST."""
+        """Return the plans of REST."""
         return RestReads(self.api.operations)
 
     @cached_property
     def schema_text(self) -> str:
-        """The schema in GraphQL's own language."""
+        """Return the schema in GraphQL's schema language (SDL)."""
         return print_schema(self.api.schema) + "\n"
 
     @cached_property
     def openapi_text(self) -> bytes:
-        """The description of REST as OpenAPI has it."""
+        """Return the OpenAPI document of REST."""
         return json.dumps(
             openapi_of(self.api.model, self.api.limits, self.closed, self.longs), ensure_ascii=False
         ).encode()
@@ -69,7 +69,7 @@ class RoleView:
         return hashlib.sha256(f"{role}\n{self.schema_text}".encode()).hexdigest()[:8]
 
     def mark(self, prepared: Prepared) -> str:
-        """The fingerprint with what the caller's token says, as far as the answer depends on it."""
+        """Return the fingerprint, with the claims of the caller on which the answer depends."""
         plan, values = prepared.plan, prepared.parameters
         sources = (plan.draft.sources[number][0] for number, _ in plan.statement.converters)
         print_ = f"{self.fingerprint}-t" if prepared.longs else self.fingerprint
@@ -90,7 +90,7 @@ class RoleViews:
         self._closed, self._longs = closed, longs
         self._seen: dict[str | None, RoleView] = {}
         self.all = self._made(None)
-        """All that there is."""
+        """The view of callers who see everything."""
 
     async def view_of(self, claims: Claims) -> RoleView:
         """Return the part of the API that a caller sees."""

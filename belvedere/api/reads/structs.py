@@ -1,7 +1,8 @@
-"""Columns that hold objects (STRUCT), as the API shows them: a type with fields, and a filter over them.
+"""Columns with objects (STRUCT) in the API: a type with fields, and a filter on them.
 
-In: a column's Arrow type. Out: a `StructType`, or None where its members cannot be asked for one by one; then it stays JSON. Members
-that are lists or maps stay JSON. What a client names of it becomes a path of names of the type: nothing that it wrote reaches SQL.
+In: a column's Arrow type. Out: a `StructType`, or None if its members cannot be selected; such a column stays JSON.
+Members that are lists or maps stay JSON. A client's names become a path of names of the type, so no text of the client
+reaches SQL.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from belvedere.api.reads.graphql_names import Namespace, graphql_name
 from belvedere.schema import Column
 
 UNSAID = frozenset('"\\')
-"""Characters of members' names that a path of SQLite cannot have."""
+"""Characters of members' names that SQLite's JSON paths cannot express."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """A member of an object: its name and type there, and what it is where it is an object itself."""
+    """A member of an object: its original name, its type, and its own `StructType` if it is an object."""
 
     name: str
     type: pa.DataType
@@ -36,7 +37,7 @@ class StructType:
     members: Mapping[str, Member]
 
     def walk(self) -> Iterator[StructType]:
-        """This and the objects in it."""
+        """Yield this type and the object types in it."""
         yield self
         for member in self.members.values():
             if member.struct is not None:
@@ -44,13 +45,13 @@ class StructType:
 
 
 def structs_of(columns: Mapping[str, Column], owner: str, types: Namespace) -> dict[str, StructType]:
-    """The columns that hold objects by GraphQL name; `owner` is the name of their row's type."""
+    """Return the columns with objects by GraphQL name; `owner` is the name of their row's type."""
     found = ((name, struct_of(column.type, f"{owner}_{name}", types)) for name, column in columns.items())
     return {name: struct for name, struct in found if struct is not None}
 
 
 def struct_of(type_: pa.DataType, name: str, types: Namespace) -> StructType | None:
-    """A type as GraphQL shows it; None for what is no object, and for objects whose members have names that no path can say."""
+    """Return a type in GraphQL's form; None if it is not an object, or a path cannot express its members' names."""
     if (
         not pa.types.is_struct(type_)
         or not type_.num_fields
@@ -66,6 +67,6 @@ def struct_of(type_: pa.DataType, name: str, types: Namespace) -> StructType | N
 
 
 def each_struct(structs: Mapping[str, StructType]) -> Iterator[StructType]:
-    """All objects of the columns, those within others too."""
+    """Yield all object types of the columns, including nested ones."""
     for struct in structs.values():
         yield from struct.walk()

@@ -1,7 +1,7 @@
-"""A client's filter as tests of a relation's columns: what is asked of rows that are missing.
+"""A client's filter as tests of a relation's columns, for questions about missing rows.
 
-In: an entity and a filter as GraphQL has it, with values in place. Out: what `belvedere.provenance` looks for. Raises `RequestError` for
-what is no filter of the entity's own columns.
+In: an entity and a GraphQL filter with values. Out: the predicate that `belvedere.provenance` searches for. Raises
+`RequestError` if the filter is not one of the entity's own columns.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CALLS: dict[Operator, type[exp.Func]] = {Operator.STARTS_WITH: exp.StartsWith, 
 
 
 def with_values(given: Given | None, literals: list[Any]) -> Any:
-    """A filter with the values that its scalars stand for."""
+    """Return a filter with values in place of its scalars' sources."""
     if isinstance(given, dict):
         return {name: with_values(value, literals) for name, value in given.items()}
     if isinstance(given, list):
@@ -55,7 +55,7 @@ def with_values(given: Given | None, literals: list[Any]) -> Any:
 
 
 def predicate_of_filter(entity: Entity, asked: Mapping[str, Any]) -> RowPredicate:
-    """The rows for which a filter holds."""
+    """Return the predicate of a filter."""
     tests = tuple(_tests(entity, asked, 1))
     if sum(1 for t in tests for _ in t.find_all(exp.Column)) > MAX_TESTS:
         raise RequestError(
@@ -127,7 +127,7 @@ def _comparison(known: Column, name: str, operator: str, value: Any) -> Expr:
 
 
 def operators_of(known: Column) -> tuple[str, ...]:
-    """The operators that a filter of a column has."""
+    """Return the filter operators of a column."""
     kinds = {Compared.ANY} | (set() if pa.types.is_boolean(known.type) else {Compared.ORDERED})
     kinds |= {Compared.TEXT} if is_text(known.type) else set()
     compared = [n for n, o in FILTER_OPERATORS.items() if o.of in kinds]

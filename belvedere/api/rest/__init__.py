@@ -1,10 +1,11 @@
-"""REST in PostgREST's dialect: `GET /rest/<view>?column=op.value`, over the model, the planner and the statements of GraphQL.
+"""REST in PostgREST's dialect: `GET /rest/<view>?column=op.value`, with GraphQL's model, planner and statements.
 
-In: HTTP requests. Out: rows as JSON or CSV, and errors as RFC 9457 has them. The path of a request through these modules:
+In: HTTP requests. Out: rows as JSON or CSV, and problem documents (RFC 9457). The path of a request through the
+modules:
 
-    grammar    text -> names, tests, lists: syntax alone
+    grammar    text -> names, tests, lists: syntax only
     requests   query string and model -> a `Selection` with its values
-    reads      selection -> plan, remembered by its shape -> statement and values
-    answers    what the statement gave -> body and headers
-    endpoint   the ASGI application;  openapi  the description of it all
+    reads      selection -> plan, cached by its shape -> statement and values
+    answers    result of the statement -> body and headers
+    endpoint   the ASGI application;  openapi  the description of the API
 """

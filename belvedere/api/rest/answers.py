@@ -1,7 +1,7 @@
-"""The store's answer as body and headers of REST.
+"""Body and headers of a REST answer.
 
-In: the JSON of a read, its request and the accepted media types. Out: a body (JSON as the database made it, one object,
-or CSV) and headers: the next page (`Link`), and the number of rows (`Content-Range`).
+In: the JSON of a read, its request and the accepted media types. Out: a body (JSON from the database, one object, or
+CSV) and headers: the next page (`Link`), and the number of rows (`Content-Range`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _PAGE = re.compile(rf'\{{"{ROWS}":\{{{_BESIDE}"{ROWS}":'.encode())
 
 @dataclass(frozen=True)
 class AnswerRows:
-    """The rows of an answer as JSON; the cursor of the last one, whether there are more, and how many in all where that was asked."""
+    """The rows of an answer as JSON, the cursor of the last row, whether there are more, and the requested total
+    number."""
 
     body: bytes
     cursor: str | None = None
@@ -36,7 +37,7 @@ class AnswerRows:
 
 
 def rows_of(data: bytes) -> AnswerRows:
-    """The parts of what the store answered; the rows are not read."""
+    """Return the parts of the store's answer, without parsing the rows."""
     found = _PAGE.match(data)
     if found is None:
         return AnswerRows(data[len(_ONE) : -1])
@@ -46,7 +47,7 @@ def rows_of(data: bytes) -> AnswerRows:
 
 
 def media_of(accept: str) -> str:
-    """The media type of the answer: the one of ours that the client wants most."""
+    """Return the media type of the answer: the supported one with the client's highest preference."""
     requested: list[tuple[float, str]] = []
     for part in accept.split(",") if accept.strip() else ["*/*"]:
         name, *parameters = (p.strip().lower() for p in part.split(";"))
@@ -67,7 +68,7 @@ def _quality(parameters: list[str]) -> float:
 
 
 def body_of(request: RestRequest, rows: AnswerRows, media: str) -> bytes:
-    """The body in a media type. Raises where one object is asked for and there is none, or more."""
+    """Return the body in a media type. Raises if the client requests one object and there is not exactly one row."""
     if request.one and rows.body == b"null":
         raise RequestError(NOT_FOUND, f"{name_of(request.source)} has no row with this key", status=404)
     if media == JSON:
@@ -98,7 +99,7 @@ def _table(request: RestRequest, body: bytes) -> bytes:
 
 
 class _Number(str):
-    """A number, written as in JSON."""
+    """A number in the text form of JSON."""
 
 
 def _cell(value: Any) -> str:
@@ -110,7 +111,7 @@ def _cell(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A nested value with numbers in place of their texts."""
+    """Return a nested value with numbers in place of their texts."""
     if isinstance(value, _Number):
         return json.loads(value)
     if isinstance(value, dict):
@@ -119,7 +120,7 @@ def _plain(value: Any) -> Any:
 
 
 def headers_of(path: str, request: RestRequest, rows: AnswerRows) -> dict[str, str]:
-    """Where the next page is, and which rows these are of how many."""
+    """Return headers with the next page's URL, and with the range of these rows in the total."""
     headers: dict[str, str] = {}
     following = _next(request, rows)
     if following is not None:
@@ -137,7 +138,7 @@ def headers_of(path: str, request: RestRequest, rows: AnswerRows) -> dict[str, s
 
 
 def status_of(request: RestRequest, rows: AnswerRows) -> int:
-    """206 where the rows are known to be a part."""
+    """Return 206 if the rows are known to be a part, else 200."""
     partial = rows.total is not None and (rows.more or bool(request.offset) or request.after is not None)
     return 206 if partial else 200
 
@@ -151,7 +152,7 @@ def _next(request: RestRequest, rows: AnswerRows) -> tuple[str, str] | None:
 
 
 def _range(request: RestRequest, rows: AnswerRows, total: int) -> str:
-    """The places of the first and the last row; `*` where a cursor hides them, or there is no row."""
+    """Return the positions of the first and the last row; `*` for pages by cursor, and without rows."""
     start = 0 if request.offset is None and request.after is None else request.offset
     if start is None:
         return "*"

@@ -1,8 +1,9 @@
 """`/rest`: the ASGI application of REST.
 
-In: GET and HEAD of `/rest/<view>`, `/rest/<view>/<key>`, `/rest/<view>/<key>/why`, `/rest/<view>/why-not` and `/rest/<template>`; calls of
-`/rest/rpc/<template>`, by POST as well. Out: rows with a tag of their epoch, what a row was made of or where it was lost, or an error as
-RFC 9457 has it. Who may ask is decided before; planning and whatever takes long is done in threads.
+In: GET and HEAD of `/rest/<view>`, `/rest/<view>/<key>`, `/rest/<view>/<key>/why`, `/rest/<view>/why-not` and
+`/rest/<template>`; GET and POST of `/rest/rpc/<template>`. Out: rows with the entity tag of their epoch, the origin of
+a row or where it was dropped, or a problem document (RFC 9457). The gate checks rights before. Planning and other slow
+work run in threads.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class RestEndpoint:
 
 
 def _ends_in(request: Request, ending: str) -> bool:
-    """Whether the address is that of a row with this behind it; a key that ends so is written with `%2F`."""
+    """Return whether the URL is a row's URL with this suffix; a key with such an ending is written with `%2F`."""
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     return raw.endswith(ending.encode()) and raw.count(b"/") > 3
 
@@ -147,7 +148,7 @@ def _suffix(media: str) -> str:
 
 
 def _counts(request: Request) -> bool:
-    """Whether `Prefer` asks for the number of all rows (RFC 7240). It is always exact."""
+    """Return whether `Prefer` requests the total number of rows (RFC 7240), which is always exact."""
     asked = (
         p.strip().lower() for value in request.headers.getlist("prefer") for p in value.replace(";", ",").split(",")
     )

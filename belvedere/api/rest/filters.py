@@ -1,7 +1,7 @@
-"""Tests of PostgREST's dialect as the filter that GraphQL's `filter` would be, so that both become the same conditions.
+"""Tests of PostgREST's dialect as the equivalent GraphQL `filter`, so that both become the same conditions.
 
-In: `Test`s and `ConditionGroup`s about an entity. Out: a `Given` tree whose values are numbers of literals. Columns and
-operators are looked up here; raises `RequestError` for one that is not there.
+In: `Test`s and `ConditionGroup`s on an entity. Out: a `Given` tree whose values are numbers of literals. It looks up
+columns and operators, and raises `RequestError` for unknown ones.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ IS = ("null", "not_null", "true", "false", "unknown")
 
 
 class FilterValues:
-    """The values of one request, in the order in which they are read; the request's plan knows their numbers alone."""
+    """The values of one request in reading order; the request's plan contains only their numbers."""
 
     def __init__(self, limits: Limits):
         self.values: list[Any] = []
         self._limits = limits
 
     def add(self, text: str, type_: pa.DataType, name: str) -> Scalar:
-        """A value of a column's type."""
+        """Add a value of a column's type."""
         return self._add(name, lambda: value_of(text, type_))
 
     def rows(self, text: str, name: str) -> Scalar:
-        """A number of rows."""
+        """Add a number of rows."""
         return self._add(name, lambda: number_of_rows(text))
 
     def text(self, text: str) -> Scalar:
-        """A text."""
+        """Add a string."""
         return self._add("", lambda: text)
 
     def _add(self, name: str, read: Callable[[], Any]) -> Scalar:
@@ -62,7 +62,7 @@ class FilterValues:
 
 
 def find_column(entity: Entity, name: str, what: str) -> Column:
-    """The column of that name."""
+    """Return the column with that name."""
     column = entity.columns.get(name)
     if column is None:
         hint = did_you_mean(name, sorted(entity.columns)) or f"its columns: {', '.join(entity.columns)}"
@@ -71,7 +71,7 @@ def find_column(entity: Entity, name: str, what: str) -> Column:
 
 
 def filter_of(entity: Entity, terms: Iterable[Test | ConditionGroup], literals: FilterValues) -> Given | None:
-    """All terms as one filter; None for no terms."""
+    """Return all terms as one filter; None without terms."""
     merged: dict[str, Any] = {}
     others: list[Given] = []
     for term in terms:
@@ -122,7 +122,7 @@ def _test(entity: Entity, test: Test, literals: FilterValues) -> dict[str, Any]:
 
 
 def _is(entity: Entity, test: Test, column: Column) -> dict[str, Any]:
-    """`is.true` is false of NULL, and never unknown."""
+    """Return the filter of `is`: `is.true` is false for NULL, never unknown."""
     if test.value in ("null", "unknown", "not_null"):
         return {test.column: {"isNull": Fixed(test.value != "not_null")}}
     if test.value not in IS or not pa.types.is_boolean(column.type):
@@ -134,7 +134,7 @@ def _is(entity: Entity, test: Test, column: Column) -> dict[str, Any]:
 
 
 def operators_of(column: Column) -> tuple[str, ...]:
-    """The operators that a column has."""
+    """Return the operators of a column."""
     if not is_ordered(column.type):
         return ("is",)
     kinds = {Compared.ANY}

@@ -1,7 +1,7 @@
-"""PostgREST's dialect as syntax: tests of columns, groups of them, lists of values, what is selected, and orders.
+"""Syntax of PostgREST's dialect: tests of columns, groups of tests, lists of values, selections, and orders.
 
-In: texts of a query string, percent-decoded. Out: trees of names and texts; raises `RequestError` (B8016) where a text is none. It knows
-no model: whether there is such a column is asked elsewhere.
+In: percent-decoded texts of a query string. Out: trees of names and texts. Raises `RequestError` (B8016) for invalid
+syntax. It does not use the model: other modules look up the names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from belvedere.api.failures import LIMIT_EXCEEDED, UNREADABLE, RequestError
 from belvedere.api.limits import NESTED_MOST
 
 RESERVED = ',.:()"!'
-"""Characters that end a name; a name that has one of them is written in double quotes."""
+"""Characters that end a name; a name with one of them is written in double quotes."""
 WORDS = ("and", "or")
 _remembered = lru_cache(1_000)
 """Cache of the common part of requests of one shape."""
@@ -22,7 +22,7 @@ _remembered = lru_cache(1_000)
 
 @dataclass(frozen=True)
 class Test:
-    """`column operator value`, for `in` with a tuple of values."""
+    """`column operator value`; the operator `in` has a tuple of values."""
 
     column: str
     operator: str
@@ -41,7 +41,7 @@ class ConditionGroup:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A selected column, `*`, or with `parts` a relationship and what is selected of it."""
+    """A selected column, `*`, or a relationship with the selection `parts` of it."""
 
     name: str
     alias: str | None = None
@@ -50,7 +50,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Ordered:
-    """A column to order by. `nulls_first` None: where the direction has them."""
+    """A column to order by. With `nulls_first` None the direction determines the place of NULLs."""
 
     column: str
     descending: bool = False
@@ -63,7 +63,7 @@ def _others(ends: str) -> re.Pattern[str]:
 
 
 class _TextCursor:
-    """A text that is read from left to right. `what` names it in messages."""
+    """A text and a position in it. `what` names the text in messages."""
 
     def __init__(self, what: str, text: str):
         self.what, self.text, self.place = what, text, 0
@@ -76,7 +76,7 @@ class _TextCursor:
         return self.text.startswith(word, self.place)
 
     def take(self, word: str) -> bool:
-        """Whether the word comes next; it is read then."""
+        """Read a word if it comes next, and return whether it did."""
         found = self.starts(word)
         self.place += len(word) if found else 0
         return found
@@ -86,7 +86,7 @@ class _TextCursor:
             raise self.unreadable(f"`{word}`")
 
     def until(self, ends: str) -> str:
-        """The text up to one of these characters."""
+        """Read and return the text up to one of these characters."""
         found = _others(ends).match(self.text, self.place)
         assert found is not None
         self.place = found.end()
@@ -120,13 +120,16 @@ class _TextCursor:
 
 
 def unreadable(what: str, why: str, hint: str | None = None) -> RequestError:
-    """The error of a parameter that is not in the dialect."""
+    """Return the error of a parameter that is not valid in the dialect."""
     return RequestError(UNREADABLE, f"`{what}`: {why}", hint)
 
 
 @_remembered
 def read_path(key: str) -> tuple[tuple[str, ...], bool]:
-    """A parameter's name: `hours.temp` are a relationship and its column. And whether its last name is quoted, so that it is a column."""
+    """Return the path in a parameter's name, and whether its last name is quoted and therefore a column.
+
+    `hours.temp` is a relationship and its column.
+    """
     text = _TextCursor(key, key)
     names: list[str] = []
     while True:
@@ -139,7 +142,10 @@ def read_path(key: str) -> tuple[tuple[str, ...], bool]:
 
 
 def read_test(what: str, column: str, said: str) -> Test:
-    """`eq.5`, `not.in.(1,2)`: what the value of a parameter says of a column. The value is all that is left, quotes too."""
+    """Return the test of a column in a parameter's value, like `eq.5` or `not.in.(1,2)`.
+
+    The tested value is the whole rest of the text, including quotes.
+    """
     text = _TextCursor(what, said)
     negated, operator = _operator(text)
     if operator == "in":
@@ -151,7 +157,7 @@ def read_test(what: str, column: str, said: str) -> Test:
 
 
 def read_group(what: str, word: str, said: str, negated: bool) -> ConditionGroup:
-    """`(a.eq.1,or(b.lt.2,not.and(...)))`: the value of the parameter `and`, `or`, `not.and` or `not.or`."""
+    """Return the group in a value of `and`, `or`, `not.and` or `not.or`: `(a.eq.1,or(b.lt.2,not.and(...)))`."""
     text = _TextCursor(what, said)
     group = _group(text, word, negated, 1)
     if not text.ended:
@@ -194,7 +200,7 @@ def _operator(text: _TextCursor) -> tuple[bool, str]:
 
 
 def _list(text: _TextCursor) -> tuple[str, ...]:
-    """`(1,2,"a,b")`."""
+    """Read a list of values: `(1,2,"a,b")`."""
     text.expect("(")
     if text.take(")"):
         return ()
@@ -206,7 +212,7 @@ def _list(text: _TextCursor) -> tuple[str, ...]:
 
 
 def read_key(what: str, said: str, width: int) -> tuple[str, ...]:
-    """The values of a key in a path: one is all of the text, several have commas between them; each may be in double quotes."""
+    """Return the values of a key in a path. Several values are separated by commas; each may be in double quotes."""
     text = _TextCursor(what, said)
     if width == 1 and not text.starts('"'):
         return (said,)
@@ -222,7 +228,7 @@ def read_key(what: str, said: str, width: int) -> tuple[str, ...]:
 
 @_remembered
 def read_select(what: str, said: str) -> tuple[Chosen, ...]:
-    """`a,total:b,hours(temp)`; of nothing: all columns."""
+    """Return the selection of `a,total:b,hours(temp)`; all columns for an empty text."""
     if not said.strip():
         return (Chosen("*"),)
     text = _TextCursor(what, said)
@@ -247,7 +253,10 @@ def _chosen(text: _TextCursor, depth: int) -> Chosen:
     if text.take(":"):
         name, alias = text.name(), name
     if text.starts("!"):
-        hint = f"filter by `{name}.COLUMN=...` for its rows; for rows that have some, define a view, or ask GraphQL for `some`"
+        hint = (
+            f"filter by `{name}.COLUMN=...` for its rows; for rows that have some, define a view, or ask GraphQL "
+            "for `some`"
+        )
         raise unreadable(text.what, "`!inner` is not supported", hint)
     if text.starts("::") or text.starts("."):
         raise unreadable(
@@ -264,7 +273,7 @@ def _chosen(text: _TextCursor, depth: int) -> Chosen:
 
 @_remembered
 def read_order(what: str, said: str) -> tuple[Ordered, ...]:
-    """`a.desc.nullslast,b`."""
+    """Return the order of `a.desc.nullslast,b`."""
     text = _TextCursor(what, said)
     found = [_ordered(text)]
     while text.take(","):

@@ -1,7 +1,7 @@
-"""REST for programs that hold a reader: the Workbench.
+"""REST in process, for programs with a reader: the Workbench.
 
-In: a catalog, a reader, the part of a URL after `/rest/`. Out: the body as Python values; an error is the object of its
-problem document.
+In: a catalog, a reader, the part of a URL after `/rest/`. Out: the body as Python values; for an error, its problem
+document.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def execute_rest(
     claims: Claims | None = None,
     role: str | None = None,
 ) -> Any:
-    """Answer one request: `machines?name=like.Mill*`, `machines/1075`. `tables` and `role` are as in `execute_graphql`."""
+    """Answer one request: `machines?name=like.Mill*`, `machines/1075`. `tables` and `role` are as in
+    `execute_graphql`."""
     api = api_over(catalog, tables, reader, role)
     path, _, query = address.partition("?")
     name, _, key = unquote(path).partition("/")

@@ -1,7 +1,8 @@
-"""The description of REST as OpenAPI 3.1, made from the model.
+"""The OpenAPI 3.1 description of REST, created from the model.
 
-In: a `Model`, the limits, whether callers need a token. Out: the document as a dict: an address for each view, table and query template and
-for rows by their key, parameters for columns with the operators that each has, rows as schemas with their relationships, and errors.
+In: a `Model`, the limits, whether callers need a token. Out: the document as a dict. It has a path for each view, table
+and query template, and for rows by key. Columns are parameters with their operators, rows are schemas with their
+relationships.
 """
 
 from __future__ import annotations
@@ -40,13 +41,14 @@ _SCALARS: Mapping[str, Document] = {
     "String": {"type": "string"},
 }
 _TEXTS = {"Int": "-?[0-9]+", "Long": "-?[0-9]+", "Float": "-?[0-9.]+([eE]-?[0-9]+)?", "Boolean": "(true|false)"}
-"""How values of a scalar look in a query string; others may be any text."""
+"""Patterns of scalars in a query string; other scalars may be any text."""
 
 _PARAMETERS: Mapping[str, tuple[Document, str]] = {
     "select": (
         {"type": "string"},
-        "Columns and relationships: `a,total:b,related(c,d)`. `*` selects all columns and is the default. A selected list of"
-        " related rows takes its own parameters under its name: `related.c=gt.5`, `related.order=c.desc`, `related.limit=3`.",
+        "Columns and relationships: `a,total:b,related(c,d)`. `*` selects all columns and is the default. A selected "
+        "list of related rows takes its own parameters under its name: `related.c=gt.5`, `related.order=c.desc`, "
+        "`related.limit=3`.",
     ),
     "order": ({"type": "string"}, "Columns with directions: `a.desc.nullslast,b`."),
     "offset": ({"type": "integer", "minimum": 0, "maximum": 2**31 - 1}, "The number of rows to skip."),
@@ -86,7 +88,7 @@ _ERRORS = {
 
 
 def openapi_of(model: Model, limits: Limits, closed: bool, longs: bool = False) -> Document:
-    """The whole document; with `longs` whole numbers of 64 bits are texts in answers."""
+    """Return the whole document; with `longs` 64-bit integers are strings in answers."""
     listed = [e for e in model.entities.values() if e.field]
     paths: Document = {}
     for entity in listed:
@@ -102,7 +104,7 @@ def openapi_of(model: Model, limits: Limits, closed: bool, longs: bool = False) 
     schemas |= {t.type_name: _object(t.columns, t.template.doc) for t in own}
     schemas = _with_long_texts(schemas) if longs else schemas
     problem = "Problem"
-    while problem in schemas:  # a view is called so
+    while problem in schemas:  # a view has this name
         problem += "_"
     schemas[problem] = _PROBLEM
     headers = {n: {"description": d, "schema": {"type": "string"}} for n, d in _HEADERS.items()}
@@ -154,7 +156,7 @@ def _filters(entity: Entity) -> list[Document]:
 
 
 def _address(entity: Entity) -> str:
-    """The address of a row."""
+    """Return the path of a row."""
     return f"/rest/{entity.field}/{','.join(f'{{{n}}}' for n in entity.key)}"
 
 
@@ -194,7 +196,7 @@ def _whole_number(name: str, most: int, otherwise: int, doc: str) -> Document:
 
 
 def _documented(found: Document, answer: Document, doc: str) -> Document:
-    """An operation with its answer, an object with these properties."""
+    """Add a 200 answer, an object with these properties, to an operation and return it."""
     content = {JSON: {"schema": {"type": "object", "required": list(answer), "properties": answer}}}
     errors = {status: {"$ref": f"#/components/responses/Error{status}"} for status in _ERRORS if status != "406"}
     found["responses"] = {
@@ -250,7 +252,7 @@ def _limit(limits: Limits) -> Document:
 
 
 def _filter(name: str, column: Column, needed: bool) -> Document:
-    """The filter of a column."""
+    """Return the parameter that filters by a column."""
     own = operators_of(column)
     value = _TEXTS.get(scalar_of(column.type).name, ".*")
     compared = "|".join(o for o in own if o not in ("in", "is"))
@@ -298,7 +300,7 @@ def _related(relation: RelationshipField, target: Entity) -> Document:
 
 
 def _object(columns: Mapping[str, Column], doc: str | None) -> Document:
-    """Rows with these columns; none has to be there, since `select` says which are."""
+    """Return the schema of rows with these columns. None is required, since `select` chooses them."""
     return {"type": "object", **_described(doc), "properties": {n: _column(c) for n, c in columns.items()}}
 
 
@@ -311,14 +313,15 @@ def _column(column: Column) -> Document:
 
 
 def _scalar(type_: pa.DataType) -> Document:
-    """The schema of a value."""
+    """Return the schema of a value."""
     if pa.types.is_nested(type_):
         return _nested(type_)
     return dict(_SCALARS.get(scalar_of(type_).name, {}))
 
 
 def _nested(type_: pa.DataType) -> Document:
-    """The schema of a value of a nested type, or of one within it: any may be null there, and numbers that JSON does not have are texts."""
+    """Return the schema of a value of a nested type, or of one in it. Any value may be null; NaN and infinities are
+    strings."""
     if pa.types.is_struct(type_):
         return {"type": "object", "properties": {f.name: _inner(f.type) for f in type_}}
     if pa.types.is_map(type_):
@@ -338,7 +341,7 @@ def _inner(type_: pa.DataType) -> Document:
 
 
 def _with_long_texts(schema: Any) -> Any:
-    """A schema in which whole numbers of 64 bits are texts."""
+    """Return a schema in which 64-bit integers are strings."""
     if isinstance(schema, list):
         return [_with_long_texts(s) for s in schema]
     if not isinstance(schema, dict):

@@ -1,7 +1,7 @@
-"""The parameters of a query string, sorted by the list that each is about.
+"""The parameters of a query string, grouped by the list that each applies to.
 
-In: a query string. Out: `Said`s: `limit=5` is about the rows themselves, `hours.limit=5` about those of the relationship `hours` that is
-selected. Nothing is looked up in the model.
+In: a query string. Out: `Said`s: `limit=5` applies to the rows themselves, `hours.limit=5` to the rows of the selected
+relationship `hours`. It does not use the model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RANGE = re.compile(r"(?:items=)?(\d{1,18})-(\d{0,18})", re.ASCII)
 
 @dataclass(frozen=True)
 class UrlParameter:
-    """One parameter. `key` is how it was written; a `quoted` name is one of a column, whatever it is; `negated` is `not.and`."""
+    """One parameter. `key` is its spelling; a `quoted` name is always a column; `negated` is `not.and`."""
 
     key: str
     name: str
@@ -38,14 +38,14 @@ class UrlParameter:
 
 @dataclass
 class Said:
-    """Parameters of one list, and of its selected relationships by their names in the answer."""
+    """Parameters of one list, and those of its selected relationships by name in the answer."""
 
     own: list[UrlParameter] = field(default_factory=list)
     inner: dict[str, Said] = field(default_factory=dict)
 
 
 def pairs_of(query: bytes, limits: Limits) -> Pairs:
-    """Names and values of a query string, in order."""
+    """Return names and values of a query string, in order."""
     if len(query) > limits.size:
         raise RequestError(LIMIT_EXCEEDED, f"the request has more than {limits.size} characters", status=414)
     try:
@@ -74,7 +74,7 @@ def range_of(unit: str, asked: str) -> bytes:
 
 
 def sorted_parameters(pairs: Pairs) -> Said:
-    """The parameters by what they are about."""
+    """Return the parameters by the list that they apply to."""
     root = Said()
     for key, value in pairs:
         names, quoted = read_path(key)
@@ -87,7 +87,7 @@ def sorted_parameters(pairs: Pairs) -> Said:
 
 
 def words_of(parameters: list[UrlParameter]) -> dict[str, str]:
-    """The values of words such as `limit`, each of which is said once."""
+    """Return the values of words such as `limit`. Raises if one occurs twice."""
     found: dict[str, str] = {}
     for each in parameters:
         if each.name in found:

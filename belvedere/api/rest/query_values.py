@@ -1,7 +1,7 @@
-"""Values out of a query string, as JSON would carry them.
+"""Values in a query string, in their JSON form.
 
-In: a text and the type that it is for. Out: a boolean, number or text; raises `ValueError` with a text for the client. Whether a time, a
-decimal or a length of time is one is asked where the value is bound.
+In: a text and the type of its column. Out: a boolean, number or text. Raises `ValueError` with a text for the client.
+Times, decimals and intervals are validated when the value is bound.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def value_of(text: str, type_: pa.DataType) -> Any:
-    """The value that a text stands for."""
+    """Return the value of a text."""
     if pa.types.is_boolean(type_):
         if text.lower() not in _BOOLEANS:
             raise ValueError(f"expected true or false, not {text!r}")
@@ -44,7 +44,7 @@ def _whole(text: str, type_: pa.DataType) -> int:
 
 
 def number_of_rows(text: str) -> int:
-    """A value of `limit` or `offset`."""
+    """Return the value of `limit` or `offset`."""
     if not _WHOLE.fullmatch(text):
         raise ValueError(f"expected a whole number, not {text[:50]!r}")
     return int(text)

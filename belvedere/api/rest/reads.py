@@ -1,7 +1,7 @@
-"""From a request of REST to a plan with its values; plans are remembered by the shape of requests.
+"""Plans of REST requests, cached by the shape of the request.
 
-In: a `RestRequest`, the claims of its caller. Out: a `Prepared` read, as GraphQL makes them: the same planner, limits and statements. A
-request that differs from one before in its values alone is not planned again.
+In: a `RestRequest`, the claims of its caller. Out: a `Prepared` read like GraphQL's, from the same planner, limits and
+statements. A request that differs from an earlier one only in its values is not planned again.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from belvedere.intake.claims import NO_ONE, Claims
 from belvedere.store.read.query import Nested, PageNames, Shape, StoreQuery
 
 CURSOR, MORE, TOTAL = "cursor", "more", "total"
-"""The parts of a page beside its rows, in the order in which the answer has them."""
+"""Names of a page's parts besides its rows, in the order of the answer."""
 
 
 @dataclass
 class RestReads:
-    """The plans of one model and dialect, which `operations` print and bind."""
+    """The plans of one model and dialect; `operations` prints and binds them."""
 
     operations: Operations
     plans: dict[Any, Plan] = field(default_factory=dict)
 
     def known(self, request: RestRequest, claims: Claims = NO_ONE) -> Prepared | None:
-        """As `prepare`, where there is a plan; None where there is none."""
+        """Return what `prepare` returns if the plan is cached; else None."""
         plan = self.plans.get(request.shape)
         return None if plan is None else self.operations.bound(plan, request.literals, {}, claims)
 
     def prepare(self, request: RestRequest, claims: Claims = NO_ONE) -> Prepared:
-        """The plan and the values of a request."""
+        """Return the plan and the values of a request."""
         plan = self._plan(request)
         remember(self.plans, request.shape, plan)
         return self.operations.bound(plan, request.literals, {}, claims)
@@ -68,7 +68,7 @@ def _is_one(request: RestRequest, query: StoreQuery) -> bool:
 
 
 def _page(planner: ReadPlanner, request: RestRequest, query: StoreQuery) -> StoreQuery:
-    """A list as a page. What stands beside the rows comes before them, so that it is found without reading them."""
+    """Return a list as a page. The other parts come before the rows, so they are found without parsing the rows."""
     by_cursor = request.offset is None
     cursor, total = (CURSOR,) * by_cursor, (TOTAL,) * request.counted
     parts = (*cursor, MORE, *total, ROWS)

@@ -1,7 +1,7 @@
-"""A request of REST: what its path and query string ask of the model.
+"""REST requests: what the path and the query string select from the model.
 
-In: a path below `/rest`, the parameters of a query string, a `Model`. Out: a `RestRequest`: the selection that the planner plans, the
-values apart from it, and how the answer is paged. Every name is looked up in the model here.
+In: a path below `/rest`, the parameters of a query string, a `Model`. Out: a `RestRequest`: the selection for the
+planner, its values, and how the answer is paged. This module looks up all names in the model.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from belvedere.store.read.query import is_ordered
 from belvedere.syntax.wording import did_you_mean
 
 ROWS = "rows"
-"""The name of a request's rows in what the store answers."""
+"""Name of a request's rows in the store's answer."""
 SHORT = 2_000
-"""Characters: longer addresses are not remembered, nor read where other requests wait."""
+"""Maximum characters of a URL that is cached and read on the event loop."""
 OF_LISTS = ("order", "limit", "offset")
 OF_ROWS = ("select", "as_of")
 OF_ROOTS = (*OF_ROWS, *OF_LISTS, "after")
@@ -49,22 +49,26 @@ Source = Entity | Template
 
 @dataclass(frozen=True)
 class RestRequest:
-    """`selection` are the rows of `source`; `literals` the values by number; `pairs` the query string, for the address of the next page."""
+    """A request for the rows of `source`.
+
+    `selection` selects them, `literals` are the values by number, `pairs` the query string, for the URL of the next
+    page.
+    """
 
     source: Source
     selection: Selection
     literals: list[Any]
     one: bool = False
-    """Whether it is one row by its key."""
+    """Whether it requests one row by its key."""
     limit: int = 0
     offset: int | None = None
-    """Where the page begins; None where pages go on by cursors."""
+    """Number of rows before the page; None if pages continue by cursor."""
     after: Scalar | None = None
     pairs: Pairs = ()
     counted: bool = False
-    """Whether the answer has the number of all rows."""
+    """Whether the answer has the total number of rows."""
     ranged: bool = False
-    """Whether the answer says which rows it has, as one does to who asked by `Range`."""
+    """Whether the answer has the range of its rows, because the client sent `Range`."""
 
     @cached_property
     def shape(self) -> Any:
@@ -74,7 +78,7 @@ class RestRequest:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of a row's fields."""
+        """Return the names of a row's fields."""
         return tuple(f.alias for f in self.selection.fields)
 
 
@@ -90,7 +94,7 @@ class Requests:
         self._others |= {field.casefold(): s for field, s in self.sources.items()}
 
     def has(self, name: str) -> bool:
-        """Whether something is served by exactly that name."""
+        """Return whether an endpoint has exactly that name."""
         return name in self.sources or name.casefold() in self._others
 
     def source(self, name: str) -> Source:
@@ -102,7 +106,7 @@ class Requests:
         return found
 
     def asked(self, name: str, key: str | None, query: bytes) -> RestRequest:
-        """As `read`, of a query string. Short addresses are remembered as they are."""
+        """Return the request like `read`, from a query string. Requests with short URLs are cached."""
         address = (name, key, query)
         found = self._seen.get(address)
         if found is None:
@@ -112,7 +116,7 @@ class Requests:
         return found
 
     def why(self, name: str, key: str, query: bytes) -> WhyRequest:
-        """The question for `/rest/<name>/<key>/why`, which takes `depth` and `rows`."""
+        """Return the question of `/rest/<name>/<key>/why`, which has the parameters `depth` and `rows`."""
         source = self.source(name)
         if isinstance(source, Template):
             raise self._of_template(source)
@@ -123,7 +127,8 @@ class Requests:
         return asked_of(source, values, given.get("depth"), given.get("rows"))
 
     def why_not(self, name: str, query: bytes) -> WhyNotRequest:
-        """The question for `/rest/<name>/why-not`, which takes the filters of the list, and `limit` for the rows that are shown."""
+        """Return the question of `/rest/<name>/why-not`: the filters of the list, and `limit` for the number of shown
+        rows."""
         source = self.source(name)
         if isinstance(source, Template):
             raise self._of_template(source)
@@ -131,7 +136,8 @@ class Requests:
         return reading.missing(source)
 
     def why_not_of_row(self, name: str, key: str) -> RequestError:
-        """That `/rest/<name>/<key>/why-not` is no address, since a row that is missing has none, and what to write."""
+        """Return the error of `/rest/<name>/<key>/why-not`: a missing row has no URL; the hint shows the correct
+        URL."""
         source = self.source(name)
         if isinstance(source, Template):
             return self._of_template(source)
@@ -151,7 +157,7 @@ class Requests:
         return RequestError(NOT_FOUND, message, hint, status=404)
 
     def read(self, name: str, key: str | None, pairs: Pairs) -> RestRequest:
-        """The request for `/rest/<name>`, or `/rest/<name>/<key>`."""
+        """Return the request for `/rest/<name>`, or `/rest/<name>/<key>`."""
         source = self.source(name)
         reading = _RequestReader(self._model, self._limits, FilterValues(self._limits), pairs)
         if isinstance(source, Entity):
@@ -162,7 +168,7 @@ class Requests:
 
 
 def name_of(source: Source) -> str:
-    """The name in the script."""
+    """Return the name in the script."""
     return source.name if isinstance(source, Entity) else source.template.name
 
 
@@ -178,7 +184,7 @@ class _RequestReader:
     # roots
 
     def entity(self, entity: Entity) -> RestRequest:
-        """Rows of an entity."""
+        """Return the request for rows of an entity."""
         said = sorted_parameters(self.pairs)
         words = words_of([p for p in said.own if p.is_word(OF_ROOTS)])
         said.own = [p for p in said.own if not p.is_word((*OF_ROWS, "after"))]
@@ -190,7 +196,7 @@ class _RequestReader:
         return self._listed(entity, Selection(ROWS, entity.field, arguments, fields), after)
 
     def row(self, entity: Entity, key: str) -> RestRequest:
-        """The row with a key."""
+        """Return the request for the row with a key."""
         if entity.by_key is None:
             hint = f"filter instead: /rest/{entity.field}?column=eq.value"
             raise RequestError(NOT_FOUND, f"rows of {entity.name} have no key that fits into a path", hint, status=404)
@@ -207,8 +213,8 @@ class _RequestReader:
         return RestRequest(entity, selection, self.literals.values, one=True)
 
     def missing(self, entity: Entity) -> WhyNotRequest:
-        """Rows of an entity that are looked for."""
-        from belvedere.api.reads.why_not_filters import with_values  # with the machinery of provenance, which few ask
+        """Return the question for missing rows of an entity."""
+        from belvedere.api.reads.why_not_filters import with_values  # imports provenance, which few requests need
 
         said = sorted_parameters(self.pairs)
         words = words_of([p for p in said.own if p.is_word(("limit",))])
@@ -219,7 +225,7 @@ class _RequestReader:
         return why_not_of(entity, with_values(asked or {}, self.literals.values), "limit", words.get("limit"))
 
     def template(self, template: Template) -> RestRequest:
-        """The rows of a query template, whose arguments are parameters without operators."""
+        """Return the request for a query template's rows; its arguments are parameters without operators."""
         if template.rows is not None:
             return self._chosen_rows(template, template.rows)
         given = _given(name_of(template), self.pairs, (*template.parameters, "select", "limit", "offset"))
@@ -239,7 +245,7 @@ class _RequestReader:
         return self._listed(template, Selection(ROWS, template.field, arguments, tuple(fields.values())), None)
 
     def _chosen_rows(self, template: Template, rows: RelationshipField) -> RestRequest:
-        """The rows of an entity that a query template chooses: they are asked for as related ones are."""
+        """Return the request for the rows of an entity that a query template selects, in the form of related rows."""
         target, said = self.model.entities[rows.target], sorted_parameters(self.pairs)
         select = [p for p in said.own if p.is_word(("select",)) and "select" not in rows.parameters]
         said.own = [p for p in said.own if p not in select]
@@ -258,7 +264,7 @@ class _RequestReader:
     # selections
 
     def _fields(self, entity: Entity, chosen: tuple[Chosen, ...], said: Said) -> tuple[Selection, ...]:
-        """The selected columns and relationships."""
+        """Return the selected columns and relationships."""
         fields: dict[str, Selection] = {}
         for each in chosen:
             if each.parts is not None:
@@ -318,7 +324,7 @@ class _RequestReader:
     def _arguments(
         self, of: str, parameters: Mapping[str, Parameter], given: Mapping[str, str], path: str
     ) -> dict[str, Given]:
-        """The arguments of a query template or a relationship with parameters."""
+        """Return the arguments of a query template or a relationship with parameters."""
         found: dict[str, Given] = {}
         for name, parameter in parameters.items():
             if parameter.metadata is not None:
@@ -331,7 +337,7 @@ class _RequestReader:
         return found
 
     def _list_arguments(self, entity: Entity, said: Said, path: str, required: bool = False) -> dict[str, Given]:
-        """Filter, order and bounds of a list."""
+        """Return filter, order and limits of a list."""
         words = words_of([p for p in said.own if p.is_word(OF_LISTS)])
         terms: list[Test | ConditionGroup] = []
         for each in said.own:
@@ -363,7 +369,7 @@ class _RequestReader:
         return found
 
     def _as_of(self, words: Mapping[str, str]) -> dict[str, Given]:
-        """`as_of=5` is the state after an epoch, `as_of=2024-03-01T09:00:00Z` that of a time."""
+        """Return the state of `as_of=5`, an epoch, or of `as_of=2024-03-01T09:00:00Z`, a time."""
         text = words.get("as_of")
         if text is None:
             return {}
@@ -373,7 +379,7 @@ class _RequestReader:
 
 
 def _given(of: str, pairs: Pairs, known: tuple[str, ...]) -> dict[str, str]:
-    """The parameters of a query template; others are refused."""
+    """Return the parameters of a query template. Raises for unknown ones."""
     given: dict[str, str] = {}
     for name, value in pairs:
         if name not in known:
@@ -386,7 +392,7 @@ def _given(of: str, pairs: Pairs, known: tuple[str, ...]) -> dict[str, str]:
 
 
 def _check_required(entity: Entity, terms: list[Test | ConditionGroup]) -> None:
-    """Raise where a column that a hint of the script asks for has no value."""
+    """Raise if a column that a hint of the script requires has no value."""
     equal = {t.column for t in terms if isinstance(t, Test) and t.operator == "eq" and not t.negated}
     shown = {column.name: name for name, column in entity.columns.items()}
     for column, needed in entity.arguments.values():
@@ -403,7 +409,7 @@ def _shape(selection: Selection) -> Any:
 
 
 def _shape_of(given: Given) -> Any:
-    """A value's structure, with the numbers of scalars in place of them."""
+    """Return a value's structure, with numbers in place of its scalars."""
     match given:
         case Scalar():
             return given.source

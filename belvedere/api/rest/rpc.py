@@ -26,7 +26,7 @@ SCHEMAS = ("", "public")
 
 
 def check_profile(headers: Mapping[str, str]) -> None:
-    """Raise where a client asks for a schema of another name than the default one."""
+    """Raise if a client requests a schema other than the default one."""
     for header in ("accept-profile", "content-profile"):
         asked = headers.get(header, "").strip()
         if asked not in SCHEMAS:
@@ -37,7 +37,7 @@ def check_profile(headers: Mapping[str, str]) -> None:
 
 
 def check_callable(source: Source) -> None:
-    """Raise where what is called is no query template."""
+    """Raise if the called endpoint is not a query template."""
     if not isinstance(source, Template):
         hint = f"read it: `/rest/{source.field}`"
         raise RequestError(
@@ -46,7 +46,7 @@ def check_callable(source: Source) -> None:
 
 
 async def arguments_of(request: Request, most_bytes: int) -> bytes:
-    """The named arguments in the body of a call, as a query string has them. NULL is said by leaving an argument out."""
+    """Return the named arguments in the body of a call as a query string. An absent argument is NULL."""
     check_encoding(dict(request.scope["headers"]))
     body = await read_body(request.receive, most_bytes)
     kind = request.headers.get("content-type", "application/json").split(";")[0].strip().lower()
@@ -64,7 +64,7 @@ async def arguments_of(request: Request, most_bytes: int) -> bytes:
 
 
 def _text(name: str, value: Any) -> str:
-    """A value as a query string has it."""
+    """Return a value in the form of a query string."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict | list):

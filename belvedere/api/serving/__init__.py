@@ -1,1 +1,1 @@
-"""The processes that serve, and what they need of the store."""
+"""The serving processes, and their access to the store."""

@@ -1,8 +1,8 @@
 """A serving process: `python -m belvedere.api.serving.child`, started by `belvedere.api.serving.processes`.
 
-In: a pickled `Assignment` on standard input, with inherited descriptors of a listening socket and of the shared metrics. Out: HTTP
-answers until standard input ends, which it does when the parent is gone, however it ended: what is under way is answered first. It
-never imports Spark.
+In: a pickled `Assignment` on standard input, with inherited descriptors of a listening socket and of the shared
+metrics. Out: HTTP answers until standard input ends, which also happens if the parent is killed. Running requests are
+answered first. It never imports Spark.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ END_SECONDS = 4.0
 
 @dataclass(frozen=True)
 class Assignment:
-    """Parameters of a serving process. They come through a pipe, so that no list of processes shows them."""
+    """Parameters of a serving process. They come through a pipe, because command lines are visible to other users."""
 
     catalog: Catalog
     store_url: str
@@ -96,7 +96,7 @@ def serve(assignment: Assignment, pipe: BinaryIO) -> None:
 
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(run())
-    os._exit(0)  # a thread that reads the store is not waited for
+    os._exit(0)  # do not wait for a thread that reads the store
 
 
 def _end_with(pipe: BinaryIO, loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
@@ -109,7 +109,7 @@ def _end_with(pipe: BinaryIO, loop: asyncio.AbstractEventLoop, ended: asyncio.Ev
 
 
 def _allow_descriptors() -> None:
-    """As many open files as the system allows: each connection is one."""
+    """Raise the limit of open files to the system's maximum: each connection is one."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 

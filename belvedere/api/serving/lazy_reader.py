@@ -1,7 +1,8 @@
-"""A reader of a store that may not be there yet, or may go away.
+"""A reader of a store that may not exist yet or may become unavailable.
 
-In: how to open the store. Out: what its reader answers, or a `RequestError` with status 503 until there is a store. While a store is away,
-one request a second tries to reach it and the others are answered at once: a try takes seconds, and a serving process has few threads.
+In: a function that opens the store. Out: the answers of its reader, or a `RequestError` with status 503 while there is
+no store. An attempt to reach an unavailable store takes seconds, and a serving process has few threads. So only one
+request per second attempts it, and the others are answered at once.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from belvedere.store.protocol import AnsweringReader, EpochRow, LoopReader
 
 NO_FILE = "B7001"
 AWAY = frozenset({NO_FILE, "B7004", "B7005", "B7020"})
-"""Codes of the store that say that it cannot be reached now."""
+"""Error codes of a store that is unavailable at the moment."""
 PAUSE_SECONDS = 1.0
 MAX_TRY_SECONDS = 15.0
-"""Seconds: between two tries, and how long a try may take before another one is made."""
+"""Maximum seconds that an attempt blocks further attempts."""
 
 T = TypeVar("T")
 R = TypeVar("R", bound=AnsweringReader)
@@ -28,7 +29,7 @@ Fetch = Callable[[str, Any], Awaitable[list[tuple[Any, ...]]]]
 
 
 class LazyReader(Generic[R]):
-    """The reader of a store, opened when it is first asked."""
+    """The reader of a store, opened at the first read."""
 
     def __init__(self, open_reader: Callable[[], R], now: Callable[[], float] = time.monotonic):
         self._open, self._now = open_reader, now
@@ -40,17 +41,17 @@ class LazyReader(Generic[R]):
 
     @property
     def is_open(self) -> bool:
-        """Whether the store was opened, so that its dialect is known without waiting."""
+        """Return whether the store was opened, so that its dialect is known without waiting."""
         return self._reader is not None
 
     @property
     def is_away(self) -> bool:
-        """Whether the store could not be reached when it was last asked."""
+        """Return whether the last read failed because the store was unavailable."""
         return self._is_away
 
     @property
     def is_on_loop(self) -> bool:
-        """Whether the store was opened, and is read on the event loop: by `fetch`."""
+        """Return whether the store is open and its reader runs on the event loop, by `fetch`."""
         return self._fetch is not None
 
     @property
@@ -83,7 +84,7 @@ class LazyReader(Generic[R]):
             self._reader.close()
 
     def reading(self, work: Callable[[R], T]) -> T:
-        """Do the work; where the store is away, and was a moment ago, say so without trying."""
+        """Run the work. Raises without an attempt if the store was unavailable a moment ago."""
         if self._is_away:
             self._take_turn()
         try:
@@ -95,14 +96,14 @@ class LazyReader(Generic[R]):
         return result
 
     def _judge(self, error: BelvedereError) -> None:
-        """Note whether the store is away, and raise where it is."""
+        """Record whether the store is unavailable, and raise if it is."""
         self._is_away = error.diagnostics[0].code in AWAY
         if self._is_away:
             self._next_try = self._now() + PAUSE_SECONDS
             raise _away() from error
 
     def _take_turn(self) -> None:
-        """Return where this request may try the store, else raise."""
+        """Return if this request may attempt to reach the store, else raise."""
         with self._lock:
             if self._now() < self._next_try:
                 raise _away()

@@ -1,6 +1,6 @@
-"""API processes of a run that was killed: they end when they see that its pipe is closed, and may hold its port until then.
+"""API processes of a killed run. They end when they notice that their pipe is closed, and may hold the port until then.
 
-In: the list of processes, where the system has one in `/proc`. Out: whether there are such orphans. Nothing is ended here.
+In: the list of processes, if the system has `/proc`. Out: whether there are such processes. It ends none of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ CHILD = "belvedere.api.serving.child"
 
 
 def has_orphans(root: Path = Path("/proc")) -> bool:
-    """Whether an API process of this user is there whose run is not; False where the system does not say it."""
+    """Return whether there is an API process of this user without its run; False if the system does not show
+    processes."""
     return (
         any(_is_orphan(root, entry) for entry in root.iterdir() if entry.name.isdecimal()) if root.is_dir() else False
     )
@@ -33,5 +34,6 @@ def _words(process: Path) -> list[bytes]:
 
 
 def _parent_of(process: Path) -> str:
-    """The number of the parent: the second word behind the name, which may have spaces and is in brackets."""
+    """Return the parent's process id: the second word behind the name, which is in parentheses and may contain
+    spaces."""
     return (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[1]

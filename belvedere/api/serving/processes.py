@@ -1,7 +1,7 @@
-"""Serve from processes of their own: they end when this process does, however it ends, and start again when they die.
+"""Serving from separate processes, which end with this process in every case, and are restarted if they die.
 
-In: a catalog, a store's URL, host and port. Out: a `Serving` with the URL. The children start at once and answer `/healthz`;
-`/readyz` answers 200 from the store's first committed epoch on. Nothing is printed.
+In: a catalog, a store's URL, host and port. Out: a `Serving` with the URL. The child processes start at once and answer
+`/healthz`; `/readyz` answers 200 after the store's first committed epoch. Nothing is printed.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from belvedere.intake.wire import IngestServer
 DEFAULT_PORT = 8080
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 ORPHANS_SECONDS = 15.0
-"""Seconds for which a start waits for a port while processes of a killed run are there."""
+"""Maximum seconds that a start waits for the port while processes of a killed run exist."""
 PUBLIC_RATE = 200
-"""Requests a second that one address may send to a process, where the API listens on a public address and nothing else is said."""
+"""Default maximum of requests per second from one address to a process of an API on a public address."""
 
 
 @dataclass
 class Serving:
-    """Running API processes; one that dies is started again."""
+    """Running API processes; a process that dies is restarted."""
 
     url: str
     host: str
@@ -52,18 +52,18 @@ class Serving:
     descriptors: ExitStack = field(default_factory=ExitStack)
     """Descriptors that a restarted process inherits: the listening socket and the counters."""
     requests: Callable[[], Mapping[str, tuple[int, float]]] = dict
-    """How many requests have read each relation and query template so far, and how many seconds they took."""
+    """Function that returns, per relation and query template, the number of requests so far and their total seconds."""
     heals: Callable[[], int] = int
-    """How often somebody has asked so far for views in quarantine to be tried again."""
+    """Function that returns the number of requests so far to retry views in quarantine."""
     set_standby: Callable[[bool], None] = lambda waits: None
-    """Says whether the run waits for another one to end: `/readyz` is then 503."""
+    """Function that sets whether the run waits for another run to end; `/readyz` is 503 meanwhile."""
 
     def alive(self) -> bool:
-        """Whether all processes run now."""
+        """Return whether all processes are running."""
         return all(k.alive() for k in self.supervisors)
 
     def wait_until_listening(self, seconds: float = 30.0) -> None:
-        """Return when the API answers; raises B8011 where it does not within `seconds`."""
+        """Return when the API answers. Raises B8011 after `seconds`."""
         opener = build_opener(ProxyHandler({}))
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.alive():
@@ -102,13 +102,14 @@ def start_api(
     standby: bool = False,
     notify: Callable[[str], None] = lambda text: None,
 ) -> Serving:
-    """Start serving a catalog's public views out of a store, which may not be there yet.
+    """Start serving a catalog's public views from a store, which may not exist yet.
 
-    `ingest_service` takes what clients push; without one pushes are refused. `heals`: the caller looks at `Serving.heals`.
-    `standby`: the run waits for another one, until `Serving.set_standby` says otherwise.
-    `port` 0 takes a free one, None 8080 if that is
-    free. `settings` is the project file's `[api]`. Raises B8010 for a public address without a token, B8012 where the port is
-    taken. `notify` is called, in another thread, for each process that died and was started again.
+    `ingest_service` accepts rows that clients push; without it pushes are rejected. `heals`: the caller polls
+    `Serving.heals`. `standby`: the run waits for another one, until `Serving.set_standby` changes that. `port` 0 takes
+    a free one, None takes 8080 if it is free. `settings` is the project file's `[api]`. `notify` is called, in another
+    thread, for each process that died and was restarted.
+
+    Raises B8010 for a public address without a token, B8012 if the port is in use.
     """
     made = server_settings(host, settings or {})
     count = processes or max(1, min(4, os.cpu_count() or 1))
@@ -136,7 +137,10 @@ def start_api(
 
 
 def server_settings(host: str, settings: Mapping[str, Any]) -> ServerSettings:
-    """The settings of a project file's `[api]` for an address; B8010 for a public one that anybody could read, B8014 for a wrong key."""
+    """Return the settings of a project file's `[api]` for an address.
+
+    Raises B8010 for a public address without a token, B8014 for an invalid key.
+    """
     token = settings.get("token") or None
     rules = token_rules(settings["jwt"]) if "jwt" in settings else None
     fixed = tuple(_fixed_token(t) for t in settings.get("tokens", {}).values())
@@ -174,7 +178,7 @@ def _fixed_token(settings: Mapping[str, Any]) -> FixedToken:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Return whether an address is only reachable from this machine."""
     if host == "localhost":
         return True
     try:
@@ -191,7 +195,7 @@ def _listen_by_default(host: str) -> socket.socket:
 
 
 def _listen_soon(host: str, port: int) -> socket.socket:
-    """Listen as soon as the processes of a run that was killed let go of the port. Raises B8012."""
+    """Listen as soon as the processes of a killed run release the port. Raises B8012."""
     end = time.monotonic() + ORPHANS_SECONDS
     while True:
         try:

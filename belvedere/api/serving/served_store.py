@@ -1,6 +1,7 @@
-"""The store that a process serves, and the threads in which it is read and requests are planned.
+"""The store of a serving process, with the threads that read it and plan requests.
 
-In: how to open the store. Out: what its reader answers; it may come to be after the process. It knows no HTTP and no views.
+In: a function that opens the store. Out: the answers of its reader. The store may be created after the process. It does
+not depend on HTTP or views.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from belvedere.store.system import LAST_EPOCH
 T = TypeVar("T")
 
 CHOICE = "_choice"
-"""The document in which a store keeps its views at read: that of `belvedere.pipeline.placement`, which is loaded when it is asked for."""
+"""Key of the store's document of views that are computed on read, by `belvedere.pipeline.placement`, which is imported
+on demand."""
 PLANNERS = 2
-"""Threads that parse, validate and plan."""
+"""Number of threads that parse, validate and plan."""
 
 
 class ServedStore:
-    """One store, read by `threads` threads, or on the event loop where its reader can."""
+    """One store, read by `threads` threads, or on the event loop if its reader supports that."""
 
     def __init__(self, open_reader: Callable[[], AnsweringReader], threads: int):
         self.reader = LazyReader(open_reader)
@@ -34,7 +36,7 @@ class ServedStore:
         self._planners = ThreadPoolExecutor(PLANNERS, thread_name_prefix="plan")
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Do what waits for the store."""
+        """Run work that waits for the store in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def in_planner(self, work: Callable[[], T]) -> T:
@@ -42,12 +44,13 @@ class ServedStore:
         return await asyncio.get_running_loop().run_in_executor(self._planners, work)
 
     async def opened(self) -> None:
-        """Wait until the store is open; raises `RequestError` where there is none."""
+        """Wait until the store is open; raises `RequestError` if there is none."""
         if not self.reader.is_open:
             await self.in_thread(lambda: self.reader.dialect)
 
     async def last_epoch(self) -> EpochRow | None:
-        """The last committed epoch, or None while there is none; raises `RequestError` where the store is away."""
+        """Return the last committed epoch, or None before the first. Raises `RequestError` if the store is
+        unavailable."""
         try:
             if not self.reader.is_on_loop:
                 return await self.in_thread(self.reader.last_epoch)
@@ -61,7 +64,8 @@ class ServedStore:
             return None
 
     async def choice(self) -> str | None:
-        """The store's document of what the database computes when it is read; None where it has none, or there is no store yet."""
+        """Return the store's document of views that the database computes on read; None without one or without a
+        store."""
         try:
             return await self.in_thread(lambda: self.reader.document(CHOICE))
         except RequestError as error:

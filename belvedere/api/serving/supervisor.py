@@ -24,7 +24,10 @@ Process = subprocess.Popen[bytes]
 
 
 class Supervisor:
-    """One supervised process. `again` is called, in a thread of its own, with how a process ended before it is started again."""
+    """One supervised process.
+
+    Before a restart, `again` is called in a separate thread with a description of how the process ended.
+    """
 
     def __init__(self, start: Callable[[], Process], again: Callable[[str], None]):
         self._start, self._again = start, again
@@ -35,7 +38,7 @@ class Supervisor:
         self._thread.start()
 
     def alive(self) -> bool:
-        """Whether a process runs now."""
+        """Return whether a process runs now."""
         return self.child.poll() is None
 
     def close(self) -> None:
