@@ -1,1 +1,1 @@
-"""Text -> trees: a script cut into statements, each parsed with places. No names are resolved here."""
+"""Text -> trees: splits a script into statements and parses each, with positions. No names are resolved here."""

@@ -1,4 +1,4 @@
-"""The small parts that statements are made of: names, paths, columns, types, parameters, WATERMARK, LATE, KEEP.
+"""Parts of statements: names, paths, columns, types, parameters, WATERMARK, LATE, KEEP.
 
 In: the parser's tokens. Out: the parts' dataclasses of `belvedere.syntax.statement_tree`.
 """
@@ -39,7 +39,7 @@ N = TypeVar("N", bound=exp.Expr)
 
 
 def variable_text(name: str) -> str:
-    """A variable of the project file as a script has it."""
+    """Return a variable of the project file as written in a script."""
     return f"{{{{{name}}}}}"
 
 
@@ -50,7 +50,8 @@ TYPES = (
 
 
 def cut_history(tokens: list[Token]) -> tuple[list[Token], list[Token]]:
-    """A statement's tokens without `WITH HISTORY [KEEP interval]` at its end, and those; inputs read it with their own clauses."""
+    """Split off `WITH HISTORY [KEEP interval]` at the end of a statement; return both token lists. Inputs parse the
+    clause with their other clauses."""
     first = [t.text.upper() for t in tokens[:4]]
     if first[:1] == ["IMPORT"] or (first[:1] == ["CREATE"] and {"TABLE", "STREAM"} & set(first[1:])):
         return tokens, []
@@ -62,7 +63,7 @@ def cut_history(tokens: list[Token]) -> tuple[list[Token], list[Token]]:
 
 
 class ClauseParser(SqrlParser):
-    """Reads parts of statements; `raw`, `text`, `file` and `read` are set by the statement parser."""
+    """Parses parts of statements. The statement parser sets `raw`, `text`, `file` and `read`."""
 
     raw: RawStatement
     text: str
@@ -71,7 +72,8 @@ class ClauseParser(SqrlParser):
     _map: TokenMap
 
     def _place(self, node: N) -> N:
-        """The node with its places, once nothing in it would be ignored; forms that others say are replaced."""
+        """Return the node with positions and with rewritten forms. Raises a problem if a part of it would be
+        ignored."""
         locate(node, self._map)
         for problem in unsupported(node):
             raise problem
@@ -89,7 +91,7 @@ class ClauseParser(SqrlParser):
         return found
 
     def _since(self, first: Token) -> Span:
-        """From a token to the one just read."""
+        """Return the span from a token to the last one read."""
         return Span(self.file, first.start, self._prev.end + 1)
 
     def _expression(self) -> exp.Expr:
@@ -120,7 +122,7 @@ class ClauseParser(SqrlParser):
         return self._path("a name") if self._is_name(self._curr) else None
 
     def _path(self, what: str, *, star: bool = False, variables: bool = False) -> DottedName:
-        """Parse names separated by dots; with `star`, a last `.*` is left to the caller, at the star.
+        """Parse names separated by dots. With `star`, the parser stops before a last `.*`, which the caller reads.
 
         With `variables` a name may be `{{name}}`.
         """
@@ -133,7 +135,7 @@ class ClauseParser(SqrlParser):
         return DottedName(tuple(parts))
 
     def _view_columns(self) -> tuple[Part, ...]:
-        """The names in the brackets after the view's."""
+        """Parse the column names in brackets after a view's name."""
         columns = [self._name("the name of a column")]
         while self._match(TokenType.COMMA):
             columns.append(self._name("the name of a column"))
@@ -145,7 +147,7 @@ class ClauseParser(SqrlParser):
         return () if order is None else tuple(self._place(order).expressions)
 
     def _limit(self) -> tuple[int | None, str | None]:
-        """`LIMIT n` as a number, or `LIMIT :n` as the name of a parameter."""
+        """Parse `LIMIT n` to a number, or `LIMIT :n` to the name of a parameter."""
         if not self._match(TokenType.LIMIT):
             return None, None
         token = self._curr
@@ -159,7 +161,7 @@ class ClauseParser(SqrlParser):
         return int(token.text), None
 
     def _variable_or_name(self, what: str) -> Part:
-        """A name, or `{{name}}`, a variable of the project file: the part's text has the braces then."""
+        """Parse a name, or `{{name}}`, a variable of the project file; the text of that part includes the braces."""
         first = self._curr
         if first is None or first.token_type != TokenType.L_BRACE:
             return self._name(what)
@@ -185,7 +187,7 @@ class ClauseParser(SqrlParser):
         return self._place(data_type)
 
     def _at_check(self) -> bool:
-        """Whether `[CONSTRAINT name] CHECK` begins here."""
+        """Return whether `[CONSTRAINT name] CHECK` begins here."""
         named = self._curr and self._curr.token_type == TokenType.CONSTRAINT
         check, bracket = self._token(2 if named else 0), self._token(3 if named else 1)
         if check is None or bracket is None or not check or not bracket:
@@ -193,7 +195,7 @@ class ClauseParser(SqrlParser):
         return check.text.upper() == "CHECK" and bracket.token_type == TokenType.L_PAREN
 
     def _check(self) -> CheckClause | None:
-        """The condition; NOT ENFORCED is for people to read, and is not checked."""
+        """Parse the condition. NOT ENFORCED makes it documentation only: it is not checked."""
         first, name = self._curr, None
         if self._match(TokenType.CONSTRAINT):
             name = self._name("the name of the CHECK").text
@@ -206,7 +208,7 @@ class ClauseParser(SqrlParser):
         return CheckClause(name=name, condition=condition, span=self._since(first))
 
     def _column_definition(self) -> tuple[ColumnDefinition, bool, list[CheckClause]]:
-        """A column, whether it says PRIMARY KEY itself, and what it checks."""
+        """Parse a column. Return it, whether it has PRIMARY KEY, and its checks."""
         first = self._curr
         doc = self._doc_at(first)
         name = self._name("the name of a column")
@@ -248,7 +250,7 @@ class ClauseParser(SqrlParser):
         return ComputedColumn(name=name, expression=self._expression(), doc=doc, span=self._since(first))
 
     def _metadata(self, column: Part) -> MetadataClause:
-        """`METADATA [FROM 'name'] [VIRTUAL]`; the name is that of the column where none is said. VIRTUAL adds nothing to it."""
+        """Parse `METADATA [FROM 'name'] [VIRTUAL]`; the default name is that of the column. VIRTUAL has no effect."""
         first = self._curr
         self._advance()
         name = column.text
@@ -261,14 +263,14 @@ class ClauseParser(SqrlParser):
         return MetadataClause(name=name, span=self._since(first))
 
     def _doc_at(self, token: Token) -> str | None:
-        """The doc comment before a token of this statement."""
+        """Return the doc comment before a token of this statement."""
         comments = [c for c in token.comments if c.startswith("*")] if token.comments else []
         if self._prev and self._prev.comments:
             comments += [c for c in self._prev.comments if c.startswith("*")]
         return comments[-1].lstrip("*").strip() if comments else None
 
     def _at_primary_key(self) -> bool:
-        """Whether `[CONSTRAINT name] PRIMARY KEY` begins here."""
+        """Return whether `[CONSTRAINT name] PRIMARY KEY` begins here."""
         key = self._token(2) if self._curr and self._curr.token_type == TokenType.CONSTRAINT else self._curr
         return key is not None and bool(key) and key.token_type == TokenType.PRIMARY_KEY
 
@@ -282,7 +284,7 @@ class ClauseParser(SqrlParser):
         return parts
 
     def _parameters(self) -> tuple[TemplateParameter, ...]:
-        """`(name TYPE, ...)`; also `(@name: TYPE = default)`."""
+        """Parse `(name TYPE, ...)` or `(@name: TYPE = default)`."""
         self._advance()
         parameters: list[TemplateParameter] = []
         while self._curr and self._curr.token_type != TokenType.R_PAREN:
@@ -303,7 +305,7 @@ class ClauseParser(SqrlParser):
         self._match_r_paren()
         return tuple(parameters)
 
-    # -- what may follow an input -------------------------------------------------------------------------------------
+    # -- clauses after an input ---------------------------------------------------------------------------------------
 
     def _watermark(self) -> WatermarkClause:
         first = self._curr
@@ -326,7 +328,7 @@ class ClauseParser(SqrlParser):
         return self._place(node)
 
     def _history_clause(self) -> HistoryClause:
-        """`WITH HISTORY [KEEP interval]`, to the end of the statement."""
+        """Parse `WITH HISTORY [KEEP interval]`, to the end of the statement."""
         first = self._curr
         self._advance(2)
         keep = self._interval("KEEP") if self._matched("KEEP") else None
@@ -339,7 +341,7 @@ class ClauseParser(SqrlParser):
         return HistoryClause(keep=keep, span=self._since(first))
 
     def _source_clauses(self) -> tuple[Part | None, tuple[OptionClause, ...]]:
-        """`LIKE 'file'` and `WITH ('key' = 'value', ...)`, in either order."""
+        """Parse `LIKE 'file'` and `WITH ('key' = 'value', ...)`, in either order."""
         like, options = None, list[OptionClause]()
         while self._curr:
             if self._curr.token_type == TokenType.LIKE:
@@ -374,7 +376,8 @@ class ClauseParser(SqrlParser):
         return OptionClause(key=texts[0], value=texts[1], span=self._since(first))
 
     def _input_clauses(self, before: Sequence[WatermarkClause] = ()) -> InputClauses:
-        """Parse WATERMARK, LATE, KEEP, IDLE AFTER, WITH HISTORY in any order; `before` are those among the columns."""
+        """Parse WATERMARK, LATE, KEEP, IDLE AFTER, WITH HISTORY in any order; `before` are the watermarks among the
+        columns."""
         said: dict[str, Any] = {"watermarks": tuple(before)}
         while self._curr:
             first = self._curr
@@ -390,7 +393,7 @@ class ClauseParser(SqrlParser):
         return InputClauses(**said)
 
     def _input_clause(self) -> tuple[str, object] | None:
-        """A clause that is said once, by the name of its field."""
+        """Parse a clause that may occur once; return it with the name of its field."""
         first = self._curr
         if self._matched("LATE"):
             return "late", self._late()

@@ -1,8 +1,8 @@
-"""SQL as SQRL reads it: sqlglot's Spark dialect with our additions.
+"""Dialect of SQRL: sqlglot's Spark dialect with the additions of Belvedere.
 
-In: tokens of one statement. Out: sqlglot trees in the form that `belvedere.syntax.query_tree` describes. Nothing is resolved
-here; statements that are not queries are read in `belvedere.syntax.parse`. Windowing calls are in
-`belvedere.syntax.forms.windowing_calls`.
+In: tokens of one statement. Out: sqlglot trees in the form that `belvedere.syntax.query_tree` describes. Nothing is
+resolved here. `belvedere.syntax.parse` reads statements that are not queries; `belvedere.syntax.forms.windowing_calls`
+reads windowing calls.
 """
 
 from __future__ import annotations
@@ -74,16 +74,16 @@ AFTER_ITEMS = {
 
 
 class SqrlParser(PipeParser):
-    """Adds intervals, EMIT, SELECT STREAM and windowing calls."""
+    """Parser with intervals, EMIT, SELECT STREAM and windowing calls."""
 
     _stream_window: exp.Expr | None = None
-    """The window after a stream in FROM, until the stream's node is there to hold it."""
+    """The window after a stream in FROM, until the parser has created the stream's node."""
     _spl_window: SplClause | None = None
-    """SPL's window after a table in FROM, likewise."""
+    """SPL's window after a table in FROM, until the parser has created the table's node."""
     _names_entry = False
     """Whether the name of an entry of WITH comes next."""
     _bare_numbers = False
-    """Whether a number stands for itself, inside INTERVAL, rather than beginning `n UNIT`."""
+    """Whether a number is only a number, as inside INTERVAL, and does not begin `n UNIT`."""
 
     SUPPORTS_TABLE_QUERY: ClassVar[bool] = True
     STRICT_CAST: ClassVar[bool] = True
@@ -95,11 +95,9 @@ class SqrlParser(PipeParser):
         **{name: casting(name) for name in CASTING},
         **{name.upper(): called(name) for name in CALLED},
         **dict.fromkeys(("DATEDIFF", "DATE_DIFF"), time_difference),
-        "DATE_SUB": lambda args: exp.Anonymous(
-            this="date_sub", expressions=args
-        ),  # of a text, it is no product with -1
+        "DATE_SUB": lambda args: exp.Anonymous(this="date_sub", expressions=args),  # of a text, not a product with -1
         "NOW": lambda args: exp.CurrentTimestamp(),
-        "COLLECT": PipeParser.FUNCTIONS["COLLECT_LIST"],  # Flink's multiset: the same values, as a list
+        "COLLECT": PipeParser.FUNCTIONS["COLLECT_LIST"],  # Flink's multiset: a list with the same values
         **dict.fromkeys(("CURRENT_DATE", "CURDATE"), lambda args: of_now("current_date", "date")),
         "LOCALTIMESTAMP": lambda args: of_now("localtimestamp", "timestamp_ntz"),
     }
@@ -128,7 +126,7 @@ class SqrlParser(PipeParser):
     # -- intervals ----------------------------------------------------------------------------------------------------
 
     def _take_interval(self, skip: int) -> exp.Interval | None:
-        """`n UNIT`, after `skip` tokens (the word INTERVAL)."""
+        """Parse `n UNIT`, after `skip` tokens (the word INTERVAL)."""
         count, unit, after = self._token(skip), self._token(skip + 1), self._token(skip + 2)
         kinds = (TokenType.NUMBER, TokenType.STRING) if skip else (TokenType.NUMBER,)
         if not count or not unit or count.token_type not in kinds or unit.text.upper() not in UNITS:
@@ -169,9 +167,8 @@ class SqrlParser(PipeParser):
         return found
 
     def _parse_types(self, check_func: bool = False, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        """Parse as sqlglot does; where only a type is allowed, `ROW<a INT>` and `ROW(a INT)` are STRUCT<a INT>, and
-        BYTES is BINARY.
-        """
+        """Parse as sqlglot does. Where only a type is allowed, `ROW<a INT>` and `ROW(a INT)` are STRUCT<a INT>, and
+        BYTES is BINARY."""
         curr, after = self._curr, self._next
         if curr and not check_func:
             if curr.token_type == TokenType.ROW and after and after.token_type in (TokenType.LT, TokenType.L_PAREN):
@@ -190,7 +187,7 @@ class SqrlParser(PipeParser):
         before, self._bare_numbers = self._bare_numbers, True
         try:
             node: exp.Expr | None = super()._parse_interval(require_interval, parse_function_unit)
-            if isinstance(node, exp.Add):  # `INTERVAL 1 DAY 2 HOURS` is one value
+            if isinstance(node, exp.Add):  # `INTERVAL 1 DAY 2 HOURS` is one interval
                 node = exp.Paren(this=self._covered(node, first))
             return self._covered(node, first)
         finally:
@@ -209,7 +206,8 @@ class SqrlParser(PipeParser):
             )
 
     def _parse_ceil_floor(self, expr_type: Any) -> Any:
-        """`FLOOR(t TO HOUR)` is the same rounding as `hour(t)`; `CEIL(t TO HOUR)` is the end of the hour that has begun before."""
+        """Parse FLOOR and CEIL. `FLOOR(t TO HOUR)` rounds like `hour(t)`; `CEIL(t TO HOUR)` is the end of the current
+        hour."""
         node = super()._parse_ceil_floor(expr_type)
         unit = node.args.get("to")
         if unit is None:
@@ -220,7 +218,7 @@ class SqrlParser(PipeParser):
         return rounded(node.this, unit.name.upper(), up=expr_type is exp.Ceil)
 
     def _any(self) -> exp.Expr:
-        """`x = ANY (...)` and `x LIKE ANY (...)`; else `any(x)` is the aggregate `bool_or(x)`."""
+        """Parse `x = ANY (...)` and `x LIKE ANY (...)`; otherwise `any(x)` is the aggregate `bool_or(x)`."""
         word, before = self._prev, self._token(-2)
         compared = before is not None and before.token_type in (*self.EQUALITY, *self.COMPARISON, *self.RANGE_PARSERS)
         if compared or not self._match(TokenType.L_PAREN):
@@ -233,7 +231,7 @@ class SqrlParser(PipeParser):
     # -- select items -------------------------------------------------------------------------------------------------
 
     def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
-        """Select items; where a comma is missing, say so and read on as if it were there."""
+        """Parse select items. If a comma is missing, report it and continue as if it were there."""
         if not self._curr or self._curr.token_type in AFTER_ITEMS:
             self.refuse("B1002", "a SELECT needs at least one item", hint="name columns, or write `*`")
         self._refuse_top()
@@ -251,7 +249,7 @@ class SqrlParser(PipeParser):
                 return items, None
 
     def _refuse_top(self) -> None:
-        """`SELECT TOP 5`, as other systems limit rows."""
+        """Reject `SELECT TOP 5`, the limit of other systems, with a hint."""
         count = self._token(2) if self._next and self._next.token_type == TokenType.L_PAREN else self._next
         if (
             self._curr.text.upper() == "TOP"
@@ -311,7 +309,7 @@ class SqrlParser(PipeParser):
         return entry
 
     def _entry_alias(self) -> exp.TableAlias | None:
-        """The name of an entry of WITH, and its `MAX RECURSION LEVEL n`."""
+        """Parse the name of an entry of WITH, and its `MAX RECURSION LEVEL n`."""
         self._names_entry = False
         alias = super()._parse_table_alias(self.ID_VAR_TOKENS)
         if alias is not None and self._match_text_seq("MAX", "RECURSION", "LEVEL"):
@@ -332,7 +330,7 @@ class SqrlParser(PipeParser):
         return super()._parse_table_alias(alias_tokens)
 
     def _parse_ordered(self, parse_method: Any = None) -> exp.Ordered | None:
-        """A key of an order; a column that is called `all` is one where it is qualified or in backticks."""
+        """Parse a sort key. `all` is a column only if it is qualified or in backticks."""
         written = (parse_method or self._parse_disjunction)()
         found = super()._parse_ordered(lambda: written)
         named = isinstance(written, exp.Column) and (written.table or written.this.args.get("quoted"))
@@ -341,7 +339,7 @@ class SqrlParser(PipeParser):
         return found
 
     def _parse_stream_window(self) -> exp.Expr:
-        """`OVER (RANGE INTERVAL '1' MINUTE PRECEDING)` after a stream in FROM: the interval."""
+        """Parse the interval of `OVER (RANGE INTERVAL '1' MINUTE PRECEDING)` after a stream in FROM."""
         first = self._curr
         self._advance()
         length = None
@@ -353,7 +351,7 @@ class SqrlParser(PipeParser):
         return length
 
     def _refuse_other_clauses(self) -> None:
-        """Clauses of other systems that would be read as an alias, and so silently mean nothing."""
+        """Reject clauses of other systems that would be parsed as an alias and then have no effect."""
         word = self._curr.text.upper() if self._curr else ""
         after = self._next.text.upper() if self._next else ""
         if word == "EMIT" and after in ("CHANGES", "FINAL"):
@@ -368,9 +366,8 @@ class SqrlParser(PipeParser):
         refuse_other(self)
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        """Parse as sqlglot does; in an SPL window `Count()` is a call too, and `ArgMin` keeps its name, because its
-        arguments have another order there.
-        """
+        """Parse as sqlglot does. In an SPL window `Count()` is also a call, and `ArgMin` keeps its name, because its
+        arguments have another order there."""
         first, after = self._curr, self._token(2)
         called = bool(first) and self._next is not None and self._next.token_type == TokenType.L_PAREN
         name = first.text.upper() if called else ""
@@ -388,7 +385,7 @@ class SqrlParser(PipeParser):
         return node
 
     def _take_spl_window(self) -> None:
-        """SPL's window after a table, in either form."""
+        """Parse SPL's window after a table, in either form."""
         if at_suffix(self) or at_options(self):
             again = self._curr
             found = parse_suffix(self) if at_suffix(self) else parse_options(self)
@@ -419,7 +416,7 @@ class SqrlParser(PipeParser):
         return query
 
     def _parse_set_operations(self, this: exp.Expr | None) -> exp.Expr | None:
-        """An EMIT after the last SELECT of a union belongs to the union."""
+        """Parse set operations. An EMIT after the last SELECT of a union belongs to the union."""
         result = super()._parse_set_operations(this)
         if isinstance(result, exp.SetOperation):
             last: Any = result.expression
@@ -497,10 +494,10 @@ class SqrlParser(PipeParser):
 
 
 class Sqrl(SparkSql):
-    """The dialect of scripts."""
+    """Dialect of scripts."""
 
     class Tokenizer(SparkSql.Tokenizer):
-        # since Spark 4 'it''s' is one text with a quote in it, as in standard SQL
+        # since Spark 4, 'it''s' is one text that contains a quote, as in standard SQL
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
             **{k: v for k, v in SparkSql.Tokenizer.KEYWORDS.items() if k not in ("/*+", "?::", "??")},

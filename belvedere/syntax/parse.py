@@ -1,7 +1,7 @@
 """A script's text -> statements.
 
-In: text and the file's name. Out: a `Script`: frozen statements and diagnostics. Never raises for what a user wrote; reading
-goes on at the next statement after an error. Queries and expressions are read by `belvedere.syntax.dialect`.
+In: text and the file's name. Out: a `Script`: frozen statements and diagnostics. User errors never raise: after an
+error parsing continues at the next statement. `belvedere.syntax.dialect` parses queries and expressions.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from belvedere.syntax.statement_parser import StatementParser
 from belvedere.syntax.statement_tree import Script, Statement
 
 ONCE = ("B3055",)
-"""Codes that are reported once in a script for each message, at the first place."""
+"""Codes reported once per script and message, at the first position."""
 
 
 def parse_script(
     text: str, file: str = "script.sqrl", earlier: Script | None = None, variables: Mapping[str, str] | None = None
 ) -> Script:
-    """Read a whole script. Statements of an `earlier` text of it, above the first change, are taken as they were then.
+    """Parse a whole script. Statements before the first difference from the `earlier` text of the script are reused.
 
-    `variables` are the values of `{{name}}`; None where they are not known.
+    `variables` are the values of `{{name}}`; None if they are unknown.
     """
     alike = earlier is not None and earlier.file == file and "{{" not in text + earlier.text
     same = _same_length(earlier.text, text) if earlier is not None and alike else 0
@@ -57,12 +57,12 @@ def parse_script(
 
 
 def _same_length(a: str, b: str) -> int:
-    """How many characters two texts begin with alike."""
+    """Return the length of the common prefix of two texts."""
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _defined_by(tokens: list[Token]) -> str:
-    """The path that a statement seems to define; empty if none."""
+    """Return the path that a statement seems to define; empty if none."""
     words = [t.text.upper() for t in tokens[:8]]
     kinds = [t.token_type for t in tokens]
     if TokenType.COLON_EQ in kinds:
@@ -81,7 +81,8 @@ def _defined_by(tokens: list[Token]) -> str:
 def parse_statement(
     raw: RawStatement, text: str, file: str, read: Tokens
 ) -> tuple[Statement | None, tuple[Diagnostic, ...]]:
-    """Read one statement; None where it could not be read. With findings that reading could get over, it is there all the same."""
+    """Parse one statement; None if it could not be parsed. A statement with recoverable errors is returned with its
+    diagnostics."""
     parser = StatementParser(raw, text, file, read)
     statement = None
     problems: list[Problem] = []
@@ -94,7 +95,7 @@ def parse_statement(
     except RecursionError:
         problems.append(Problem("B1015", "this statement is nested too deeply", raw.start, raw.end))
     except (ParseError, ValueError, TypeError, AttributeError, IndexError, KeyError, AssertionError):
-        # The parser below trusts its input in places: what makes it stumble is a statement that is wrong there.
+        # sqlglot assumes valid input in places: an exception there means that the statement is invalid
         at = parser.here()
         problems.append(Problem("B1001", f"cannot read this statement at {shown(at)}", at.start, at.end + 1))
     elsewhere = other_window([t.text for t in raw.tokens]) if problems else None
@@ -116,7 +117,7 @@ def _ordered(diagnostics: list[Diagnostic]) -> tuple[Diagnostic, ...]:
 
 
 def _check_brackets(tokens: list[Token]) -> None:
-    """Brackets must match: said before anything else, at the bracket that has no partner."""
+    """Raise an error at a bracket without a partner, before any other error."""
     pairs = {TokenType.R_PAREN: TokenType.L_PAREN, TokenType.R_BRACKET: TokenType.L_BRACKET}
     opened: list[Token] = []
     for token in tokens:

@@ -1,4 +1,4 @@
-"""A parser of one statement's tokens that keeps all positions, and rejects errors at the exact position.
+"""Parser of one statement's tokens that keeps all positions, and reports errors at the exact position.
 
 In: tokens of a script. Out: sqlglot trees whose nodes have `meta["start"]` and `meta["end"]` (offsets in the script).
 `belvedere.syntax.dialect` has SQRL's additions to the language.
@@ -27,7 +27,7 @@ WORD_HOLDERS = (
     exp.FromTimeZone,
     exp.Struct,
 )
-"""Calls that keep an argument in another form: a unit as a word, a number of days with its sign, a name of a field."""
+"""Calls that store an argument in another form: a unit as a word, a signed number of days, the name of a field."""
 
 
 def _is_kept_as_word(call: exp.Expr, argument: exp.Expr) -> bool:
@@ -35,7 +35,7 @@ def _is_kept_as_word(call: exp.Expr, argument: exp.Expr) -> bool:
 
 
 def _covering(name: str) -> Any:
-    """A method as in sqlglot whose result knows how far it reaches."""
+    """Wrap a method of sqlglot so that its result records its extent."""
 
     def parse(self: PositionedParser, *args: Any, **kwargs: Any) -> Any:
         first = self._curr
@@ -45,7 +45,7 @@ def _covering(name: str) -> Any:
 
 
 def _names_window(before: Token, after: Token) -> bool:
-    """Whether WINDOW between these is Spark's function, or the column that it makes, and no clause."""
+    """Return whether WINDOW between these tokens is Spark's function, or its column, and not a clause."""
     if after.token_type == TokenType.DOT:
         return True
     begins = before.token_type in (TokenType.GROUP_BY, TokenType.SELECT, TokenType.COMMA)
@@ -53,21 +53,22 @@ def _names_window(before: Token, after: Token) -> bool:
 
 
 class PositionedParser(OperatorParser):
-    """The Spark parser with exact positions and errors of our own."""
+    """Spark parser with exact positions and Belvedere's error messages."""
 
     def begin(self, tokens: list[Token], text: str, stream_selects: Collection[int] = ()) -> None:
-        """Set out to read `tokens` of the script `text`; `stream_selects` are the offsets of SELECTs that said STREAM."""
+        """Prepare to parse `tokens` of the script `text`; `stream_selects` are the offsets of SELECT STREAM."""
         self.reset()
         self.error_level = ErrorLevel.IMMEDIATE
         self.sql = text
         tokens = self._tokens = [
             Token(t.token_type, t.text, t.line, t.col, t.start, t.end, t.comments) for t in tokens
-        ]  # kinds may change
+        ]  # the parser may change token types
         self._tokens_size = len(tokens)
         self._index = -1
         self.findings: list[Problem] = []
         self.miscount: Problem | None = None
-        """A call with too few or too many arguments: what is wrong where reading tries another form in vain."""
+        """A call with a wrong number of arguments. It is reported if the parser then fails to read the text in another
+        form."""
         self.stream_selects = stream_selects
         self.placeholders = 0
         for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
@@ -82,12 +83,12 @@ class PositionedParser(OperatorParser):
     # -- errors -------------------------------------------------------------------------------------------------------
 
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
-        """Turn sqlglot's complaint into ours, at the token where it arose."""
+        """Convert an error of sqlglot to one of Belvedere, at its token."""
         at = token or self._curr
         raise describe(message, at if at else None, self._prev)
 
     def refuse(self, code: str, message: str, token: Token | None = None, *, hint: str | None = None) -> NoReturn:
-        """Give up on this statement at a token (the current one, or the end of the last)."""
+        """Raise an error at a token (the current one, or the end of the last) and end the statement."""
         at = token or self._curr
         if at:
             raise Problem(code, message, at.start, at.end + 1, hint)
@@ -99,7 +100,7 @@ class PositionedParser(OperatorParser):
         self.refuse("B1001", f"expected {what}, found {shown(self._curr)}", hint=hint)
 
     def refuse_chained(self, word: Token, first: Token) -> None:
-        """As Spark, and in our words."""
+        """Raise Spark's error with Belvedere's message."""
         of = "" if word.token_type == TokenType.NOT else "a condition with "
         message = f"{shown(word)} cannot follow {of}`{first.text.upper()}`"
         self.refuse("B1001", message, word, hint="put the condition into brackets")
@@ -108,7 +109,7 @@ class PositionedParser(OperatorParser):
         self.refuse("B1001", "`!` is not allowed for NOT inside a condition", word, hint="write NOT")
 
     def refuse_fraction(self, number: Token, suffix: str) -> None:
-        """Spark reads `1e2L` as a name, and `1.5L` not at all."""
+        """Raise an error: Spark reads `1e2L` as a name, and rejects `1.5L`."""
         message = f"`{number.text}{suffix}` is not a whole number, as the suffix `{suffix}` requires"
         self.refuse(
             "B1001", message, number, hint=f"write CAST({number.text} AS BIGINT), or a whole number before `{suffix}`"
@@ -117,7 +118,7 @@ class PositionedParser(OperatorParser):
     # -- positions ----------------------------------------------------------------------------------------------------
 
     def _covered(self, node: Any, first: Token) -> Any:
-        """Note that `node` reaches from `first` to the token just read."""
+        """Record that `node` extends from `first` to the token just read."""
         if isinstance(node, exp.Expr) and first and self._prev:
             node.meta["start"], node.meta["end"] = first.start, self._prev.end
         return node
@@ -139,7 +140,7 @@ class PositionedParser(OperatorParser):
         return self._covered(node, first)  # type: ignore[no-any-return]
 
     def validate_expression(self, expression: Any, args: list[Any] | None = None) -> Any:
-        """As in sqlglot; and each argument that was written must be in the call that is made of them."""
+        """Validate as sqlglot does, and check that the node holds each written argument."""
         node = super().validate_expression(expression, args)
         for argument in args or ():
             if isinstance(argument, exp.Expr) and argument.parent is None and not _is_kept_as_word(node, argument):
@@ -163,7 +164,7 @@ class PositionedParser(OperatorParser):
 
     def build_cast(self, strict: bool, **kwargs: Any) -> exp.Expr:
         node = super().build_cast(strict, **kwargs)
-        node.this.meta.update(kwargs["this"].meta)  # `1.5BD` is read as a text
+        node.this.meta.update(kwargs["this"].meta)  # `1.5BD` is parsed as a text
         return node
 
     def _parse_limit(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
@@ -188,7 +189,7 @@ class PositionedParser(OperatorParser):
         return method, left if before else side, kind
 
     def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
-        """As in sqlglot, but nothing after a comma is an error."""
+        """Parse as sqlglot does; a comma without an item after it is an error."""
 
         def parse() -> Any:
             comma = self._prev if self._prev and self._prev.token_type == sep else None

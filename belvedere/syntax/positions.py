@@ -1,7 +1,7 @@
-"""Gives every node of a tree its exact place in the script.
+"""Sets the exact position of each node of a tree in the script.
 
-In: a tree fresh from the parser, whose nodes know their place in part (inclusive token offsets), and the tokens it was read
-from. Out: the same tree; each node's `meta["start"]` and `meta["end"]` are half-open character offsets.
+In: a new tree from the parser, whose nodes have partial positions (inclusive token offsets), and its tokens. Out: the
+same tree; each node's `meta["start"]` and `meta["end"]` are half-open character offsets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET}
 
 @dataclass(frozen=True)
 class TokenMap:
-    """Tokens by offset, and how deep in brackets each one ends."""
+    """Tokens by offset, with the bracket depth at the end of each."""
 
     starts: list[int]
     ends: list[int]
@@ -37,7 +37,7 @@ def map_tokens(tokens: list[Token]) -> TokenMap:
 
 
 def locate(tree: exp.Expr, tokens: TokenMap) -> None:
-    """Set the place of each node: its own tokens and those of all below it, with brackets balanced."""
+    """Set the position of each node: its own tokens and those of its descendants, with balanced brackets."""
     nodes = list(tree.bfs())
     places: dict[int, tuple[int, int]] = {}
     for node in reversed(nodes):
@@ -52,7 +52,7 @@ def locate(tree: exp.Expr, tokens: TokenMap) -> None:
             places[id(node)] = found
             meta = node.meta
             meta["start"], meta["end"] = found
-            for unread in ("line", "col"):  # each copy of a node copies them
+            for unread in ("line", "col"):  # each copy of a node would copy them
                 meta.pop(unread, None)
 
 
@@ -67,7 +67,7 @@ def _hull(node: exp.Expr, places: dict[int, tuple[int, int]]) -> tuple[int, int]
 
 
 def _balance(node: exp.Expr, place: tuple[int, int], tokens: TokenMap) -> tuple[int, int]:
-    """Reach out to the brackets that belong to the node."""
+    """Extend a position to the brackets that belong to the node."""
     first = bisect_right(tokens.starts, place[0]) - 1
     last = bisect_left(tokens.ends, place[1])
     if first < 0 or last >= len(tokens.ends):

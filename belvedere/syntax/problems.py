@@ -1,7 +1,7 @@
-"""Syntax errors at their places, in our words.
+"""Syntax errors with positions and Belvedere's messages.
 
-In: a token and what is wrong there, or the message of the parser below. Out: `Problem`s, which
-`belvedere.syntax.parse` makes diagnostics.
+In: a token and its error, or a message of sqlglot. Out: `Problem`s, which `belvedere.syntax.parse` converts to
+diagnostics.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ OTHER_STATEMENTS = {
     "UPDATE": "views follow their inputs: change the rows of an input",
     "DELETE": "views follow their inputs: change the rows of an input",
 }
-"""Replacements for statements of other systems."""
+"""Hints for statements of other systems."""
 
 
 class Problem(ParseError):
-    """A syntax error at a token: raised by the parser, made a diagnostic by `belvedere.syntax.parse`."""
+    """A syntax error at a token. The parser raises it; `belvedere.syntax.parse` converts it to a diagnostic."""
 
     def __init__(self, code: str, message: str, start: int, end: int, hint: str | None = None, fix: str | None = None):
         super().__init__(message)
@@ -38,7 +38,8 @@ class Problem(ParseError):
 
 
 def near_keyword(word: str, keywords: tuple[str, ...] = CLAUSE_WORDS) -> str | None:
-    """The keyword that a misspelt word probably is: one edit away, or two neighbours swapped."""
+    """Return the keyword that a misspelt word probably is: one edit away, or two adjacent letters swapped; None if
+    there is none."""
     upper = word.upper()
     if len(upper) < 3 or upper in keywords:
         return None
@@ -46,7 +47,7 @@ def near_keyword(word: str, keywords: tuple[str, ...] = CLAUSE_WORDS) -> str | N
 
 
 def shown(token: Token | None) -> str:
-    """A token for people: its text in quotes, or the end of the statement."""
+    """Return a token for messages: its text in quotes, or the end of the statement."""
     return f"`{token.text}`" if token else "the end of the statement"
 
 
@@ -60,7 +61,7 @@ def statement_meant(word: str) -> str:
 
 
 def describe(message: str, token: Token | None, previous: Token | None) -> Problem:
-    """One of sqlglot's messages in our words, placed at the token where reading stopped."""
+    """Return the problem for a message of sqlglot, at the token where parsing stopped."""
     if token:
         start, end = token.start, token.end + 1
     else:
@@ -88,5 +89,5 @@ def describe(message: str, token: Token | None, previous: Token | None) -> Probl
 
 
 def lower_first(text: str) -> str:
-    """The text with a small first letter."""
+    """Return the text with its first letter in lower case."""
     return text[:1].lower() + text[1:]

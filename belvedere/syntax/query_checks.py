@@ -15,7 +15,7 @@ from belvedere.syntax.problems import Problem
 
 
 def check_query(query: exp.Expr) -> list[Problem]:
-    """All findings of this module, in the order of the text."""
+    """Return all findings of this module, in the order of the text."""
     found = []
     for select in query.find_all(exp.Select):
         found += _empty_clauses(select)
@@ -26,7 +26,8 @@ def check_query(query: exp.Expr) -> list[Problem]:
 
 
 def rounding_calls(tree: exp.Expr, text: str) -> Iterator[Problem]:
-    """Yield a warning (B3055) for each call that rounds a time down here and returns a number in Spark; `text` is the script."""
+    """Yield a warning (B3055) for each call that rounds a time down here and returns a number in Spark; `text` is the
+    script."""
     for node in tree.find_all(exp.TimestampTrunc):
         start, end = node.meta.get("start"), node.meta.get("end")
         if not node.meta.get(ROUNDS) or start is None or end is None or node.this is None:

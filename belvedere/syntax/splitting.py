@@ -1,7 +1,7 @@
-"""A script's text cut into statements.
+"""Splitting of a script's text into statements.
 
-In: text. Out: `RawStatement`s (the tokens of one statement each, as written and as the parser wants them) with their doc
-comments, and what is wrong with strings, comments and brackets. Knows where statements begin, not what they mean.
+In: text. Out: `RawStatement`s (the tokens of one statement each, as written and in the parser's form) with their doc
+comments, and errors in strings, comments and brackets. The module knows where statements begin, not what they mean.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ CREATED = ("VIEW", "TABLE", "STREAM", "SUBSCRIPTION", "OR", "TEMPORARY", "TEMP",
 
 @dataclass(frozen=True)
 class RawStatement:
-    """One statement's tokens. `tokens` are for the parser (`@` and `this` are `_`); `streams` are offsets of SELECT STREAM."""
+    """Tokens of one statement. `tokens` are for the parser (`@` and `this` are `_`); `streams` are offsets of SELECT
+    STREAM."""
 
     tokens: list[Token]
     streams: frozenset[int]
@@ -71,7 +72,7 @@ class RawStatement:
 
 @dataclass(frozen=True)
 class Comment:
-    """A comment as written, with its place."""
+    """A comment as written, with its position."""
 
     text: str
     start: int
@@ -79,34 +80,35 @@ class Comment:
 
     @property
     def is_doc(self) -> bool:
-        """Whether it documents what follows."""
+        """Return whether it is the doc comment of the next statement or part."""
         return self.text.startswith("/**") and len(self.text) > 4
 
     @property
     def line_comment(self) -> bool:
-        """Whether it reaches to the end of its line."""
+        """Return whether it extends to the end of its line."""
         return self.text.startswith("--")
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """All tokens of a file with the comments before each of them (the list is one longer: those at the end)."""
+    """All tokens of a file and the comments before each token. The list of comments has one more entry: those at the
+    end."""
 
     tokens: list[Token]
     comments: list[list[Comment]]
     diagnostics: tuple[Diagnostic, ...] = ()
     expanded: Expanded = field(default_factory=lambda: Expanded(""))
-    """The text with its variables put in, where it has any."""
+    """The text with its variables replaced by their values, if it has any."""
 
     def doc_before(self, index: int) -> str | None:
-        """The text of the doc comment right before a token."""
+        """Return the text of the doc comment directly before a token."""
         for comment in reversed(self.comments[index]):
             if comment.is_doc:
                 return doc_text(comment.text)
         return None
 
     def hints_before(self, index: int) -> tuple[Hint, ...]:
-        """The hints in `/*+ a, b(c) */` comments right before a token."""
+        """Return the hints in `/*+ a, b(c) */` comments directly before a token."""
         said = [c for c in self.comments[index] if c.text.startswith("/*+")]
         return tuple(_hint(found, c.start) for c in said for found in HINT.finditer(c.text, 3))
 
@@ -134,9 +136,10 @@ def doc_text(comment: str) -> str:
 
 
 def read_tokens(text: str, file: str, variables: Mapping[str, str] | None = None) -> Tokens:
-    """Tokens and comments of a file. An open string or comment is reported and read as blank to the end of its line.
+    """Return tokens and comments of a file. An open string or comment is reported and read as blank to the end of its
+    line.
 
-    With variables, what they say is read in place of `{{name}}`; places are those of the text as it is written.
+    `{{name}}` is replaced by the value of the variable; positions refer to the text as written.
     """
     if "{{" not in text:
         return _read_tokens(text, file)
@@ -181,12 +184,13 @@ def _read_tokens(text: str, file: str) -> Tokens:
 
 
 def _blanked(text: str, start: int, end: int) -> str:
-    """The text with spaces in one place, in as many lines."""
+    """Return the text with a range replaced by spaces, and the same lines."""
     return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
 
 
 def find_unterminated(text: str) -> tuple[int, str] | None:
-    """The first string, quoted name or comment that never ends: its offset and what opened it."""
+    """Return the offset and the opening of the first unterminated string, quoted name or comment; None if there is
+    none."""
     position = 0
     while found := LEXEMES.search(text, position):
         if found.group() == "/*":
@@ -202,7 +206,8 @@ def find_unterminated(text: str) -> tuple[int, str] | None:
 
 
 def find_unreadable(text: str) -> tuple[int, int]:
-    """Where text that has no unterminated string or comment cannot be cut into words: a literal such as `x'zz'`, or a lone `{#`."""
+    """Return the range that cannot be tokenized in a text without unterminated strings and comments, such as `x'zz'` or
+    a lone `{#`."""
     for found in LEXEMES.finditer(text):
         at = found.start() - 1
         prefixed = at >= 0 and text[at] in "xX" and not text[max(at - 1, 0) : at].isidentifier()
@@ -218,7 +223,7 @@ def _unreadable(text: str, span: Span) -> Diagnostic:
 
 
 def _comment_end(text: str, start: int) -> int | None:
-    """Comments nest, as in Spark."""
+    """Return the end of a comment, or None. Comments nest, as in Spark."""
     depth = 0
     for mark in re.finditer(r"/\*|\*/", text[start:]):
         depth += 1 if mark.group() == "/*" else -1
@@ -268,7 +273,7 @@ def _in_gap(gap: str, offset: int) -> list[Comment]:
 
 
 def split(text: str, read: Tokens) -> list[RawStatement]:
-    """The statements of a script, in order. A statement ends at `;` or where the next line begins a new one."""
+    """Return the statements of a script, in order. A statement ends at `;` or where the next line begins a new one."""
     statements = []
     for begin, end in boundaries(text, read.tokens):
         tokens = read.tokens[begin:end]
@@ -279,7 +284,7 @@ def split(text: str, read: Tokens) -> list[RawStatement]:
 
 
 def boundaries(text: str, tokens: list[Token]) -> list[tuple[int, int]]:
-    """The index ranges of the statements' tokens, semicolons left out."""
+    """Return the index ranges of the statements' tokens, without semicolons."""
     ranges = []
     begin = 0
     depth = 0
@@ -306,13 +311,13 @@ def boundaries(text: str, tokens: list[Token]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Body:
-    """The words of a statement so far outside brackets: a FROM before any SELECT, a WITH, a SELECT."""
+    """The words of a statement read so far, outside brackets: a FROM before any SELECT, a WITH, a SELECT."""
 
     started: TokenType | None = None
     selected: bool = False
 
     def after(self, kind: TokenType) -> Body:
-        """The same once a token of this kind has been read."""
+        """Return the state after a token of this kind."""
         if kind == TokenType.SELECT:
             return Body(self.started or kind, True)
         if kind in (TokenType.WITH, TokenType.FROM) and self.started is None:
@@ -321,7 +326,7 @@ class Body:
 
 
 def begins_statement(tokens: list[Token], i: int, depth: int, body: Body) -> bool:
-    """Whether the token, first on its line, begins a new statement."""
+    """Return whether the token, first on its line, begins a new statement."""
     token = tokens[i]
     before = tokens[i - 1].token_type
     word = token.text.upper()
@@ -349,7 +354,7 @@ def begins_statement(tokens: list[Token], i: int, depth: int, body: Body) -> boo
 
 
 def _defines(tokens: list[Token], i: int) -> bool:
-    """`a.b :=` or `name(...) :=`."""
+    """Return whether `a.b :=` or `name(...) :=` begins here."""
     size = len(tokens)
     j = i
     while j < size and (tokens[j].token_type in (TokenType.VAR, TokenType.IDENTIFIER) or _is_word(tokens[j])):
@@ -381,7 +386,7 @@ def _is_cte(tokens: list[Token], i: int) -> bool:
 
 
 def prepare(tokens: list[Token]) -> tuple[list[Token], frozenset[int]]:
-    """The tokens as the parser wants them: `@` and `this` as `_`, `@name` as `:name`, SELECT STREAM as SELECT."""
+    """Return the tokens in the parser's form: `@` and `this` as `_`, `@name` as `:name`, SELECT STREAM as SELECT."""
     result: list[Token] = []
     streams = set()
     for i, token in enumerate(tokens):
@@ -417,7 +422,7 @@ def _is_this(token: Token, before: Token | None, following: Token | None) -> boo
 
 
 def _is_stream(token: Token, following: Token | None) -> bool:
-    """Whether STREAM after SELECT is the keyword, not a column of that name."""
+    """Return whether STREAM after SELECT is the keyword, not a column of that name."""
     if token.text.upper() != "STREAM" or token.token_type == TokenType.IDENTIFIER or following is None:
         return False
     if following.token_type == TokenType.L_PAREN:

@@ -1,8 +1,7 @@
 """One statement's tokens -> the statement.
 
 In: a `RawStatement`. Out: one of the dataclasses of `belvedere.syntax.statement_tree`, or a `Problem` raised at the
-token that does not fit. What
-reading can get over is in `findings`.
+unexpected token. `findings` has the recoverable errors.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ SQRL = Sqrl()
 
 
 class StatementParser(ClauseParser):
-    """Reads the statement that the tokens hold."""
+    """Parser of a single statement."""
 
     def __init__(self, raw: RawStatement, text: str, file: str, read: Tokens):
         super().__init__(dialect=SQRL)
@@ -73,7 +72,7 @@ class StatementParser(ClauseParser):
         return self._curr or self._prev or self.raw.tokens[-1]
 
     def statement(self) -> Statement:
-        """The statement; every token must belong to it."""
+        """Parse the statement; every token must belong to it."""
         statement = self._statement()
         if self._curr:
             self._leftover(statement)
@@ -122,7 +121,7 @@ class StatementParser(ClauseParser):
     # -- definitions --------------------------------------------------------------------------------------------------
 
     def _defined_path(self) -> tuple[DottedName, tuple[TemplateParameter, ...] | None] | None:
-        """`a.b :=` or `q(name TYPE) :=`; None, with nothing read, if this is no definition."""
+        """Parse `a.b :=` or `q(name TYPE) :=`. Return None and read nothing if this is not a definition."""
         if not any(t.token_type == TokenType.COLON_EQ for t in self._tokens):
             return None
         index = self._index
@@ -160,7 +159,7 @@ class StatementParser(ClauseParser):
         return self._query_or_column(path)
 
     def _with_parameters(self, path: DottedName, parameters: tuple[TemplateParameter, ...]) -> Statement:
-        """`T.r(a INT) := JOIN ...` or `:= SELECT ...`."""
+        """Parse `T.r(a INT) := JOIN ...` or `:= SELECT ...`."""
         if self._at_join():
             return replace(self._relationship(path), parameters=parameters)
         if self._starts_query() and not self._is_window_by():
@@ -265,7 +264,7 @@ class StatementParser(ClauseParser):
         return block
 
     def _emit_index(self) -> int:
-        """Where the EMIT clause of a query with WINDOW BY begins, or the statement ends."""
+        """Return the index of the EMIT clause of a query with WINDOW BY, or of the statement's end."""
         words = [t.text.upper() for t in self._tokens] + [""] * 3
 
         def begins(place: int) -> bool:

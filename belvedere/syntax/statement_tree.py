@@ -35,12 +35,12 @@ class DottedName:
 
     @property
     def text(self) -> str:
-        """The names joined by dots."""
+        """Return the names joined by dots."""
         return ".".join(part.text for part in self.parts)
 
     @property
     def span(self) -> Span:
-        """From the first name to the last."""
+        """Return the span from the first name to the last."""
         first, last = self.parts[0].span, self.parts[-1].span
         return Span(first.file, first.start, last.end)
 
@@ -51,7 +51,7 @@ class DottedName:
 
     @property
     def owner(self) -> tuple[Part, ...]:
-        """The path of the table under which the last name is defined; empty for a top-level name."""
+        """Return the path of the table under which the last name is defined; empty for a top-level name."""
         return self.parts[:-1]
 
 
@@ -67,7 +67,7 @@ class Hint:
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One statement: its place (without doc comment and `;`) and the text of its `/** */` comment."""
+    """A statement: its position (without doc comment and `;`) and the text of its `/** */` comment."""
 
     span: Span
     doc: str | None = None
@@ -77,7 +77,8 @@ class Statement:
 
 @dataclass(frozen=True, kw_only=True)
 class WatermarkClause:
-    """`WATERMARK FOR column [AS expression] [IDLE AFTER interval]`. Without expression only explicit bounds count."""
+    """`WATERMARK FOR column [AS expression] [IDLE AFTER interval]`. Without an expression only explicit bounds
+    count."""
 
     column: Part
     expression: exp.Expr | None = None
@@ -89,8 +90,8 @@ class WatermarkClause:
 class InputClauses:
     """Clauses after an import or the columns of an input. None = absent.
 
-    `keep` is how long the rows are served; `idle_after` belongs to no WATERMARK clause and applies to those without
-    their own; `history` is the position of `WITH HISTORY`.
+    `keep` is the time for which rows are served. `idle_after` is outside WATERMARK clauses and applies to those without
+    their own. `history` is the position of `WITH HISTORY`.
     """
 
     watermarks: tuple[WatermarkClause, ...] = ()
@@ -103,8 +104,9 @@ class InputClauses:
 @dataclass(frozen=True, kw_only=True)
 class ImportTable(Statement):
     """`IMPORT origin.Table [AS Name] ...`: a table of a source or a view of another script; only the project can decide
-    which. Also `IMPORT folder.script AS Name`: all public views of a script as `Name.View`; `origin` may then have no
-    parts.
+    which.
+
+    Also `IMPORT folder.script AS Name`: all public views of a script as `Name.View`; `origin` may then have no parts.
     """
 
     origin: DottedName
@@ -114,13 +116,14 @@ class ImportTable(Statement):
 
     @property
     def name(self) -> Part:
-        """The name that the script uses."""
+        """Return the name that the script uses."""
         return self.alias or self.table
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportAll(Statement):
-    """`IMPORT origin.* [AS Name]`: all tables of a source, or all public views of another script; with a name as `Name.Table`."""
+    """`IMPORT origin.* [AS Name]`: all tables of a source, or all public views of another script; with AS as
+    `Name.Table`."""
 
     origin: DottedName
     alias: Part | None = None
@@ -178,9 +181,10 @@ class OptionClause:
 
 @dataclass(frozen=True, kw_only=True)
 class CreateInput(Statement):
-    """`CREATE STREAM|TABLE name (columns, [PRIMARY KEY (...)], [WATERMARK FOR ...]) [clauses]`; `kind` is STREAM or TABLE.
+    """`CREATE STREAM|TABLE name (columns, [PRIMARY KEY (...)], [WATERMARK FOR ...]) [clauses]`; `kind` is STREAM or
+    TABLE.
 
-    Also with `LIKE 'file'`, which has further columns, and `WITH ('connector' = ...)`.
+    Also with `LIKE 'file'`, which adds columns, and `WITH ('connector' = ...)`.
     """
 
     kind: InputKind
@@ -191,13 +195,13 @@ class CreateInput(Statement):
     computed: tuple[ComputedColumn, ...] = ()
     checks: tuple[CheckClause, ...] = ()
     like: Part | None = None
-    """The file whose columns it has before its own."""
+    """The file whose columns come before its own."""
     options: tuple[OptionClause, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryClause:
-    """`WITH HISTORY [KEEP interval]` after a view: how long versions that are over stay; None = always."""
+    """`WITH HISTORY [KEEP interval]` after a view: retention of former versions; None = no limit."""
 
     keep: exp.Interval | None = None
     span: Span
@@ -234,7 +238,8 @@ class DefineColumn(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class DefineLocalQuery(Statement):
-    """`T.c := SELECT ...`: a scalar column, a nested table or a relationship; lowering decides which. With parameters a relationship."""
+    """`T.c := SELECT ...`: a scalar column, a nested table or a relationship; lowering decides which. With parameters
+    it is a relationship."""
 
     path: DottedName
     query: QueryTree
@@ -243,7 +248,8 @@ class DefineLocalQuery(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class DefineRelationship(Statement):
-    """`T.r[(a INT)] := JOIN X x ON ... [JOIN ...] [WHERE ...] [ORDER BY ...] [LIMIT n]`; the target is the last join's table."""
+    """`T.r[(a INT)] := JOIN X x ON ... [JOIN ...] [WHERE ...] [ORDER BY ...] [LIMIT n]`; the target is the last join's
+    table."""
 
     path: DottedName
     joins: tuple[exp.Join, ...]
@@ -251,20 +257,21 @@ class DefineRelationship(Statement):
     order: tuple[exp.Ordered, ...] = ()
     limit: int | None = None
     most: str | None = None
-    """The parameter that is the limit."""
+    """Name of the parameter that gives the limit."""
     parameters: tuple[TemplateParameter, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class CreateSubscription(Statement):
-    """`CREATE SUBSCRIPTION S ON ADD|CHANGE|DELETE AS query`, `SUBSCRIBE`, `STREAM ON ADD AS`, also with parameters. `path` has one part."""
+    """`CREATE SUBSCRIPTION S ON ADD|CHANGE|DELETE AS query`, `SUBSCRIBE`, `STREAM ON ADD AS`, also with parameters.
+    `path` has one part."""
 
     path: DottedName
     on: ChangeKind
     query: QueryTree
     parameters: tuple[TemplateParameter, ...] = ()
     hidden: tuple[str, ...] = ()
-    """Columns of the query that its events have for conditions alone."""
+    """Columns of the query that events contain only for conditions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,42 +296,42 @@ class TemplateParameter:
 
 @dataclass(frozen=True, kw_only=True)
 class DefineTemplate(Statement):
-    """`Q(name TYPE, ...) := query`, or a top-level SELECT (then `path` is None and its parameters are `?` or `:name`)."""
+    """`Q(name TYPE, ...) := query`, or a top-level SELECT (then `path` is None and its parameters are `?` or
+    `:name`)."""
 
     path: DottedName | None
     parameters: tuple[TemplateParameter, ...]
     query: QueryTree
-    events: bool = False  # whether it chooses among the events of the subscription of its name
+    events: bool = False  # whether it selects among the events of the subscription of its name
 
 
 @dataclass(frozen=True)
 class Script:
-    """A parsed file.
-
-    Statements that could not be parsed are missing, and the diagnostics explain them; stray hints precede no statement.
-    """
+    """A parsed file. Statements that could not be parsed are missing, and the diagnostics report them. Stray hints
+    precede no statement."""
 
     file: str
     text: str
     statements: tuple[Statement, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
     unread: frozenset[str] = frozenset()
-    """Paths (folded) that statements define which could not be read: who finds such a name missing need not say so again."""
+    """Folded paths defined by statements that could not be parsed. A missing name of this set needs no further
+    diagnostic."""
     stray_hints: tuple[Hint, ...] = ()
     parsed: Mapping[tuple[int, int], tuple[Statement | None, tuple[Diagnostic, ...]]] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """Parse results of each statement, by its position: reused for another text of the script with the same beginning.
-    """
+    """Parse results of each statement, by its position: reused for another text of the script with the same
+    beginning."""
 
     @property
     def ok(self) -> bool:
-        """Whether no diagnostic is an error."""
+        """Return whether no diagnostic is an error."""
         return not any(d.severity is Severity.ERROR for d in self.diagnostics)
 
 
 def defined_name(statement: Statement) -> str | None:
-    """The name of the table or view that a statement defines."""
+    """Return the name of the table or view that a statement defines, or None."""
     if isinstance(statement, (DefineView, DistinctOn, DefineLocalQuery, CreateSubscription)):
         return statement.path.text
     return statement.name.text if isinstance(statement, (ImportTable, CreateInput)) else None

@@ -1,9 +1,9 @@
-"""Supported forms of SQL: for each class of the parser's trees, the arguments that lowering or Spark's printer reads.
+"""Supported forms of SQL: for each class of sqlglot's trees, the arguments that lowering or Spark's printer reads.
 
-In: a tree whose nodes know their positions. Out: a problem for each part that would be dropped silently: an unread
-argument, a word with another meaning, an unknown class. `READ` is the complete list: code that lowers a further clause
-adds its argument there, and everything else is rejected. Arguments of functions and operators are read where Spark's
-printer writes them. `belvedere.functions.function_table` has the number of arguments of each function.
+In: a tree whose nodes have positions. Out: a problem for each part that would be silently dropped: an unread argument,
+a word with another meaning, an unknown class. `READ` is the complete list: code that lowers a further clause adds its
+argument there, and everything else is rejected. Arguments of functions and operators are read if Spark's printer writes
+them. `belvedere.functions.function_table` has the number of arguments of each function.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _NAMES: dict[str, str] = {
     "Union Except Intersect": _SET_OPERATION,
     "Subquery": "this alias with_ joins order limit offset emit sample pivots spl",
     "With": "expressions recursive",
-    "CTE": "this alias materialized levels",  # rows are the same either way
+    "CTE": "this alias materialized levels",  # the rows are the same in all cases
     "Null": "",
     "Where Having Qualify From Paren Not Neg BitwiseNot Var Any All Boolean RawString National IgnoreNulls RespectNulls": "this",
     "Table": "this alias db catalog joins version when sample pivots over spl",
     "Version": "this kind expression",
-    "TableSample": "*",  # refused with the table
+    "TableSample": "*",  # rejected with the table
     "Pivot": "expressions fields unpivot include_nulls alias "
-    "columns pivot_column_naming value_columns_first",  # names of columns in the parser's dialect
+    "columns pivot_column_naming value_columns_first",  # names of columns in sqlglot's dialect
     "TableAlias": "this columns",
     "Values": "expressions alias",
     "Join": "this on side kind using method match_condition",
@@ -97,10 +97,11 @@ def _read() -> dict[Class, frozenset[str]]:
 
 
 READ: dict[Class, frozenset[str]] = _read()
-"""The arguments that are read. Of operators and functions that are not here, what Spark's printer writes: `printed`."""
+"""Supported arguments. For operators and functions that are not listed: the arguments that Spark's printer writes
+(`printed`)."""
 
 REPORTED_BY_FALSE: frozenset[tuple[Class, str]] = frozenset({(exp.Window, "first"), (exp.Lateral, "cross_apply")})
-"""Arguments that say something where they are False too."""
+"""Arguments that have a meaning even if they are False."""
 
 WORDS: dict[tuple[Class, str], frozenset[str]] = {
     (exp.Join, "side"): frozenset({"LEFT", "RIGHT", "FULL"}),
@@ -109,10 +110,10 @@ WORDS: dict[tuple[Class, str], frozenset[str]] = {
     (exp.WindowSpec, "kind"): frozenset({"ROWS", "RANGE"}),
     (exp.Window, "over"): frozenset({"OVER"}),
 }
-"""Arguments that hold a word, and the words that are read."""
+"""Arguments that hold a word, and the supported words."""
 
 ONE = frozenset({(exp.Unnest, "expressions"), (exp.Bracket, "expressions")})
-"""Lists of which the first element is read."""
+"""Lists of which only the first element is read."""
 
 _NARROW = frozenset(name for _, name in (*WORDS, *ONE))
 _SHOWN: dict[tuple[Class, str], tuple[str, str | None]] = {
@@ -153,7 +154,7 @@ _SHOWN: dict[tuple[Class, str], tuple[str, str | None]] = {
     (exp.Join, "method"): ("{} before JOIN", "write JOIN ... ON"),
 }
 _REFUSED: dict[Class, tuple[str, str | None]] = {
-    exp.Collate: ("COLLATE", "write lower(...) to compare without case"),  # keys and hashes are those of the bytes
+    exp.Collate: ("COLLATE", "write lower(...) to compare without case"),  # keys and hashes use the bytes
     exp.JSONKeyValue: ("JSON_OBJECT", "write to_json(named_struct('name', value))"),
     exp.HavingMax: ("HAVING in a function", "write max_by(x, y) or min_by(x, y)"),
     exp.SimilarTo: ("SIMILAR TO", "write RLIKE with a regular expression"),
@@ -177,7 +178,7 @@ def unsupported(tree: exp.Expr) -> Iterator[Problem]:
 
 
 def refused_forms() -> list[tuple[str, str]]:
-    """Every form that is refused by its name, and what to write instead."""
+    """Return the forms rejected by name, with their replacements."""
     shown = [(text, hint) for text, hint in (*_SHOWN.values(), *_REFUSED.values()) if "{}" not in text]
     return sorted({text: hint or "remove it" for text, hint in shown}.items())
 
@@ -202,7 +203,7 @@ def _unread(node: exp.Expr) -> Problem | None:
 
 
 def _is_map(node: exp.Expr) -> bool:
-    """Flink's way to write a map."""
+    """Return whether a node is a map in Flink's syntax."""
     return isinstance(node, exp.Bracket) and isinstance(node.this, exp.Column) and node.this.name.upper() == "MAP"
 
 
@@ -216,12 +217,12 @@ PRINTED_AS_LISTED: dict[Class, str] = {
     exp.JSONExtract: "this expression only_json_types variant_extract",  # rewritten
     exp.RegexpReplace: "this expression replacement position",
 }
-"""Arguments that the printer writes of classes that it does not print with all arguments."""
+"""Arguments that the printer writes, for classes that it does not print with all arguments."""
 
 
 @cache
 def printed(class_: Any) -> frozenset[str]:
-    """The arguments of a function or an operator that Spark's printer writes."""
+    """Return the arguments of a function or an operator that Spark's printer writes."""
     if class_ in PRINTED_AS_LISTED:
         return frozenset(PRINTED_AS_LISTED[class_].split())
     required = [name for name, is_required in class_.arg_types.items() if is_required]
@@ -238,7 +239,7 @@ def _is_printed(class_: Class, name: str, required: list[str]) -> bool:
 
 
 def _unprinted(node: exp.Expr) -> Problem | None:
-    """An argument of a function or an operator that is written, and would not be printed for Spark."""
+    """Return the problem with a written argument of a function or operator that Spark's printer would omit, or None."""
     class_: Any = type(node)
     for name, value in node.args.items():
         values = value if isinstance(value, list) else [value]
@@ -252,13 +253,14 @@ def _unprinted(node: exp.Expr) -> Problem | None:
 
 
 def _is_written(argument: exp.Expr, call: exp.Expr) -> bool:
-    """Return whether the argument is in the text: arguments that the parser adds have the position of the whole call."""
+    """Return whether the argument is in the text. Arguments that the parser adds have the position of the whole
+    call."""
     places = [(n.meta.get("start"), n.meta.get("end")) for n in (argument, call)]
     return isinstance(argument, exp.Var) or places[0] != places[1]
 
 
 def _unlisted(node: exp.Expr) -> Problem | None:
-    """A function, an operator, or a class that no rule knows."""
+    """Return the problem with a function, operator or class that no rule covers, or None."""
     row = function_of(node)
     if row is not None or isinstance(node, exp.Binary):
         found = _unprinted(node)

@@ -1,12 +1,12 @@
-"""`{{name}}` in a script, and sections of Mustache: the text that they stand for, with a map back to what is written.
+"""Expansion of `{{name}}` and sections of Mustache in a script, with a map back to the script's text.
 
-In: a script's text and the variables, None where they are not known (a script is laid out without its project). Out:
-`Expanded`: the text that is read, places of the script for each of its places, and diagnostics at the script's own
-places. Comments are left alone.
+In: a script's text and the variables, None if they are unknown (a script is formatted without its project). Out:
+`Expanded`: the expanded text, the script position of each of its positions, and diagnostics with script positions.
+Comments remain unchanged.
 
-`{{name}}`, `{{{name}}}` and `{{&name}}` are the variable's value, as it is. `{{#name}} ... {{/name}}` is there where
-the variable is set, and neither empty nor `false`, `no`, `off` or `0`; `{{^name}} ... {{/name}}` is there where it is
-not. `{{! ... }}` is a comment.
+`{{name}}`, `{{{name}}}` and `{{&name}}` are replaced by the variable's value. `{{#name}} ... {{/name}}` is kept if the
+variable is set, and is not empty, `false`, `no`, `off` or `0`; `{{^name}} ... {{/name}}` is kept otherwise. `{{! ...
+}}` is a comment.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ FALSE = frozenset(("", "false", "no", "off", "0"))
 
 @dataclass(frozen=True)
 class TextPart:
-    """A stretch of the text that is read: `start` there, and its place in the script. Of a value all is at the place
-    of its tag.
-    """
+    """A part of the expanded text: its `start` there, and its position in the script. All characters of a value have
+    the position of its tag."""
 
     start: int
     written: tuple[int, int]
@@ -42,25 +41,25 @@ class TextPart:
 
 @dataclass(frozen=True)
 class Expanded:
-    """The text that a script's text stands for."""
+    """The expanded text of a script."""
 
     text: str
     pieces: tuple[TextPart, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     missing: tuple[tuple[int, int], ...] = ()
-    """Places of the script with a variable that has no value."""
+    """Positions in the script of variables without a value."""
     put_in: tuple[tuple[int, int], ...] = ()
-    """Places of the script with a variable that has one."""
+    """Positions in the script of variables with a value."""
 
     def start(self, offset: int) -> int:
-        """The place in the script where something begins that begins at an offset of the text."""
+        """Return the script position of the start of a range that begins at this offset of the expanded text."""
         piece = self._piece(offset)
         if piece is None:
             return offset
         return piece.written[0] if piece.is_value else piece.written[0] + offset - piece.start
 
     def end(self, offset: int) -> int:
-        """The place in the script where something ends that ends before an offset of the text."""
+        """Return the script position of the end of a range that ends at this offset of the expanded text."""
         piece = self._piece(max(offset - 1, 0))
         if piece is None:
             return offset
@@ -73,7 +72,7 @@ class Expanded:
 
 @dataclass
 class _Section:
-    """A section that is open."""
+    """An open section."""
 
     name: str
     place: Span
@@ -82,7 +81,7 @@ class _Section:
 
 @dataclass
 class _TemplateText:
-    """The text so far."""
+    """The text expanded so far."""
 
     text: str
     file: str
@@ -105,7 +104,7 @@ class _TemplateText:
         self.diagnostics.append(Diagnostic(code, message, span=place, hint=hint))
 
     def take(self, tag: re.Match[str]) -> None:
-        """One tag."""
+        """Process one tag."""
         place = Span(self.file, tag.start(), tag.end())
         kind, name = tag["kind"] or "", tag["raw"] or tag["name"]
         if tag["note"] is not None:
@@ -152,9 +151,7 @@ class _TemplateText:
 
 
 def expand(text: str, file: str, variables: Mapping[str, str] | None) -> Expanded:
-    """The text of a script with its variables put in. Never raises: what is wrong is among the diagnostics (B6109,
-    B1025).
-    """
+    """Return the expanded text of a script. Never raises: errors are diagnostics (B6109, B1025)."""
     if "{{" not in text:
         return Expanded(text)
     made = _TemplateText(text, file, variables)
@@ -172,7 +169,7 @@ def expand(text: str, file: str, variables: Mapping[str, str] | None) -> Expande
 
 
 def _tags(text: str) -> Iterator[re.Match[str]]:
-    """The tags of a text, those in comments aside."""
+    """Yield the tags of a text outside comments."""
     quiet = [(m.start(), _end(text, m)) for m in QUIET.finditer(text) if m.group()[:2] in ("--", "/*")]
     starts = [start for start, _ in quiet]
     for tag in TAG.finditer(text):

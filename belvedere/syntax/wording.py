@@ -1,6 +1,6 @@
-"""Words for diagnostics and for columns without a name: the nearest name, and how many there are of a thing.
+"""Wording for diagnostics and names of unnamed columns: the nearest name, and counts with nouns.
 
-In: a word and the names that are there. Out: the likeliest of them, or a hint for a diagnostic. Case never counts.
+In: a word and the existing names. Out: the most similar name, or a hint for a diagnostic. Case is ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from belvedere.spark_sql.dialect import SparkSql
 
 
 def refuse_engine_columns(names: Iterable[str], span: Span | None, others: Iterable[str] = ()) -> None:
-    """Raise B2012 for a column with a name that the engine, or the input (`others`), needs for a column of its own."""
+    """Raise B2012 for a column whose name is reserved for the engine, or for the input (`others`)."""
     own = {o.casefold() for o in others}
     for name in names:
         if is_engine_column(name) or name.casefold() in own:
@@ -25,7 +25,8 @@ def refuse_engine_columns(names: Iterable[str], span: Span | None, others: Itera
 
 
 def distance(left: str, right: str, limit: int) -> int:
-    """Edits (insert, delete, replace, swap of neighbours) between two words; `limit + 1` where there are more."""
+    """Return the number of edits (insert, delete, replace, swap of neighbours) between two words; `limit + 1` if there
+    are more."""
     if abs(len(left) - len(right)) > limit:
         return limit + 1
     before_last: list[int] = []
@@ -44,7 +45,7 @@ def distance(left: str, right: str, limit: int) -> int:
 
 
 def text_name(expr: exp.Expr) -> str:
-    """A name made of what an expression says: `max(temp)` is `max_temp`."""
+    """Return a column name derived from an expression: `max(temp)` is `max_temp`."""
     text = (
         re.sub(r"\W+", "_", expr.sql(SparkSql, unsupported_level=ErrorLevel.IGNORE).replace("`", "")).strip("_").lower()
     )
@@ -52,7 +53,8 @@ def text_name(expr: exp.Expr) -> str:
 
 
 def nearest_name(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate closest to `name`, if it is close: a third of its letters may differ, and underscores do not count."""
+    """Return the candidate most similar to `name`: at most a third of its letters differ, ignoring underscores. None if
+    there is none."""
     folded = _fold(name)
     limit = max(1, len(folded) // 3)
     best: tuple[int, int] | None = None
@@ -69,7 +71,7 @@ def _fold(name: str) -> str:
 
 
 def did_you_mean(name: str, candidates: Iterable[str], *, shown: int = 8) -> str | None:
-    """A hint: `did you mean ...?` with the nearest name, else what there is; None where there is nothing."""
+    """Return a hint: `did you mean ...?` with the nearest name, else the existing names; None if there are none."""
     names = list(dict.fromkeys(candidates))
     nearest = nearest_name(name, names)
     if nearest is not None:
@@ -81,11 +83,11 @@ def did_you_mean(name: str, candidates: Iterable[str], *, shown: int = 8) -> str
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 column`, `2,000 columns`."""
+    """Return a count with its noun: `1 column`, `2,000 columns`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def misfit(table: str, columns: Sized, names: Sized) -> str:
-    """That a table is given another number of column names than it has columns."""
+    """Return the message that the number of column names given for a table differs from its number of columns."""
     given = counted(len(names), "name")
     return f"`{table}` has {counted(len(columns), 'column')}, {given} {'is' if len(names) == 1 else 'are'} given"

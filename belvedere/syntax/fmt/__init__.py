@@ -1,1 +1,1 @@
-"""Statements and queries back as text: `belvedere fmt`, and queries for people."""
+"""Text of statements and queries: `belvedere fmt`, and queries for display."""

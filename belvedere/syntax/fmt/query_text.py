@@ -1,6 +1,6 @@
-"""Queries as text in our dialect, for people: Spark never sees these forms.
+"""Queries as text in Belvedere's dialect, for display: Spark never sees these forms.
 
-In: sqlglot trees with our nodes. Out: SQL text.
+In: sqlglot trees with Belvedere's nodes. Out: SQL text.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from belvedere.syntax.spl.window_tree import SplClause, SplPart, clause_of
 
 WRAPPERS = {"data": "TABLE({})", "timecol": "DESCRIPTOR({})", "keys": "DESCRIPTOR({})"}
 NAMES = {"keys": "key"}
-"""Arguments of windowing calls whose name is another word than that of the tree."""
+"""Names of windowing-call arguments that differ from those in the tree."""
 
 
 class SqrlGenerator(SparkSqlGenerator):
-    """Prints what our dialect adds, for people: Spark never sees these forms."""
+    """Prints Belvedere's additions, for display: Spark never sees these forms."""
 
     TRANSFORMS: ClassVar[dict[Any, Any]] = {
-        # QUALIFY and UNNEST stay: what Spark would read for them has other columns beside `*` and where elements are objects
+        # QUALIFY and UNNEST stay: Spark's equivalents have other columns for `*` and for arrays of structs
         **{form: print_ for form, print_ in SparkSqlGenerator.TRANSFORMS.items() if form is not exp.Select},
         exp.Unnest: Generator.unnest_sql,
         EmitClause: lambda self, e: self.emit_sql(e),
@@ -40,7 +40,7 @@ class SqrlGenerator(SparkSqlGenerator):
         return " ".join(["EMIT", *(["STREAM"] if expression.args.get("stream") else []), " AND ".join(after)]).rstrip()
 
     def windowcall_sql(self, expression: WindowCall) -> str:
-        """As One SQL writes it, or by the order of Flink's arguments, which gives the columns other names."""
+        """Print named arguments as in One SQL, or arguments in Flink's order, which gives the columns other names."""
         function, flink = expression.args["function"], expression.args.get("flink")
         shown = []
         for key in arguments_of(function):

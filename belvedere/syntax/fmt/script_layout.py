@@ -1,7 +1,7 @@
-"""A script in the one layout.
+"""Layout of a script.
 
-In: a script's text without syntax errors. Out: text with the same tokens and comments in the same order (but WHERE moved before
-GROUP BY), keywords in capitals, a semicolon after each statement. Formatting twice changes nothing more.
+In: a script's text without syntax errors. Out: text with the same tokens and comments in the same order (except that
+WHERE moves before GROUP BY), keywords in capitals, a semicolon after each statement. Formatting is idempotent.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from belvedere.syntax.statement_tree import Part, Script
 
 
 def format_script(text: str) -> str:
-    """Lay out a script. Text that cannot be parsed comes back as it is; so does one whose words or comments would change."""
+    """Format a script. Return the text unchanged if it cannot be parsed, or if formatting would change its words or
+    comments."""
     seen = [text]
     while (following := _format_once(seen[-1])) not in seen:
         seen.append(following)
-    # comments at odd places may need a second look; where two layouts lead to each other, one of them is always chosen
+    # comments at unusual places may need a second pass; if two layouts alternate, the choice between them is fixed
     result = min(seen[seen.index(following) :])
     return result if _words(result) == _words(text) else text
 
 
 def _words(text: str) -> list[str]:
-    """All words and comments of a text, in no order, since WHERE may move."""
+    """Return all words and comments of a text, sorted, since WHERE may move."""
     read = read_tokens(text, "")
     comments = [" ".join(c.text.split()) for found in read.comments for c in found]
     return sorted([t.text.upper() for t in read.tokens if t.token_type != TokenType.SEMICOLON] + comments)
@@ -48,7 +49,8 @@ def _format_once(text: str) -> str:
 
 
 def _has_templates(text: str) -> bool:
-    """Whether there are variables outside the paths of IMPORT: only the author knows the spaces around their values."""
+    """Return whether there are variables outside the paths of IMPORT: only the author knows the spaces around their
+    values."""
     return any(line.strip()[:6].upper() != "IMPORT" for line in text.split("\n") if "{{" in line)
 
 
@@ -76,7 +78,7 @@ def _values(value: object) -> Iterator[object]:
 
 
 def _names(script: Script) -> frozenset[int]:
-    """Offsets of tokens that are names, so that capitals leave them alone."""
+    """Return the offsets of tokens that are names, which keep their case."""
     found = set()
     for value in _values(script.statements):
         if isinstance(value, Part):
@@ -97,7 +99,7 @@ def _ranges(script: Script, kind: type[exp.Expr]) -> tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class _Block:
-    """A statement or a comment of its own: its lines, and whether a blank line stood before it."""
+    """A statement or a separate comment: its lines, and whether a blank line preceded it."""
 
     text: str
     apart: bool
@@ -127,7 +129,7 @@ def _ends_in_line_comment(block: _Block) -> bool:
 
 
 def _blocks(context: _Context) -> Iterator[_Block]:
-    """Comments between statements and statements, in order."""
+    """Yield statements and the comments between them, in order."""
     tokens = context.read.tokens
     position = 0
     for begin, end in boundaries(context.text, tokens):
@@ -162,7 +164,7 @@ def _blank_before(text: str, offset: int) -> bool:
 
 
 def _items(context: _Context, begin: int, end: int, closing: TokenType | None = None) -> tuple[list[LayoutItem], int]:
-    """Tokens and comments from `begin` on, brackets nested; and the index after the last one read."""
+    """Return tokens and comments from `begin` on, with nested brackets, and the index after the last one read."""
     tokens = context.read.tokens
     items: list[LayoutItem] = []
     index = begin
@@ -171,7 +173,7 @@ def _items(context: _Context, begin: int, end: int, closing: TokenType | None = 
         token = tokens[index]
         if (
             index > first and token.start == tokens[index - 1].start
-        ):  # `5L` is read as a cast: three tokens at one place
+        ):  # `5L` is parsed as a cast: three tokens at one position
             index += 1
             continue
         if index > first or closing is not None:
@@ -214,5 +216,5 @@ def _word(context: _Context, token: Token) -> Word:
     typed = any(a <= token.start < b for a, b in context.types)
     adjacent = token.start > 0 and not context.text[token.start - 1].isspace()
     if keyword and not typed:
-        text = " ".join(text.upper().split()).replace("PARTITIONED", "partitioned")  # SPL's word, as `sliding` is
+        text = " ".join(text.upper().split()).replace("PARTITIONED", "partitioned")  # SPL's word, like `sliding`
     return Word(text, token.token_type, keyword=keyword, adjacent=adjacent, typed=typed)

@@ -1,6 +1,6 @@
 """Keywords, and spaces between two words of a line.
 
-In: words of a statement. Out: decisions about one pair of neighbours. It knows nothing of lines.
+In: words of a statement. Out: decisions about pairs of adjacent words. The module does not handle lines.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OPERATORS = frozenset(
 )  # fmt: skip
 NO_SPACE_AFTER = frozenset((T.DOT, T.L_PAREN, T.L_BRACKET, T.COLON, T.PARAMETER, T.DCOLON, T.TILDE))
 NO_SPACE_BEFORE = frozenset((T.DOT, T.COMMA, T.R_PAREN, T.R_BRACKET, T.SEMICOLON, T.DCOLON))
-# Words that are functions' names when a bracket follows them at once: they keep their spelling.
+# Words that are function names if a bracket follows directly: they keep their spelling.
 CALLED = frozenset(
     (
         "LEFT",
@@ -77,7 +77,7 @@ def space_between(before_last: Word | None, last: Word, word: Word) -> bool:
 
 
 def _in_variable(before_last: Word | None, last: Word, word: Word) -> bool:
-    """Whether two words are of `{{name}}`."""
+    """Return whether two words are parts of `{{name}}`."""
     kinds = (before_last.kind if before_last is not None else None, last.kind, word.kind)
     pairs = ((T.L_BRACE, T.L_BRACE), (T.R_BRACE, T.R_BRACE))
     return kinds[1:] in pairs or kinds[:2] == (T.L_BRACE, T.L_BRACE) or (kinds[0], kinds[2]) == (T.L_BRACE, T.R_BRACE)

@@ -1,7 +1,7 @@
-"""One statement in lines.
+"""Layout of one statement in lines.
 
-In: words, bracket groups and comments. Out: text. A statement that fits in a line is one line; else each clause has a line,
-and a list that does not fit has one item a line.
+In: words, bracket groups and comments. Out: text. A statement that fits in a line is one line. Otherwise each clause
+has a line, and a list that does not fit has one item per line.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LISTS = frozenset((T.SELECT, T.FROM, T.GROUP_BY, T.ORDER_BY, T.VALUES))
 
 
 def lay_out(items: list[LayoutItem]) -> str:
-    """A statement's text, without semicolon."""
+    """Return the formatted text of a statement, without semicolon."""
     writer = LineWriter()
     head, body = _head(items)
     flat = flatten(items)
@@ -69,7 +69,7 @@ def _head(items: list[LayoutItem]) -> tuple[list[LayoutItem], list[LayoutItem]]:
 
 
 def flatten(items: list[LayoutItem] | tuple[LayoutItem, ...]) -> str | None:
-    """All items in one line; None where a comment or a block needs several."""
+    """Return all items in one line; None if a comment or a block needs several lines."""
     writer = LineWriter()
     for item in items:
         if isinstance(item, Brackets):
@@ -91,7 +91,7 @@ def flatten(items: list[LayoutItem] | tuple[LayoutItem, ...]) -> str | None:
 
 
 class LineWriter:
-    """Puts words on lines with the right spaces."""
+    """Writes words to lines with the correct spaces."""
 
     def __init__(self) -> None:
         self.lines: list[str] = [""]
@@ -101,11 +101,11 @@ class LineWriter:
         self.must_break = False
 
     def text(self) -> str:
-        """All lines."""
+        """Return all lines."""
         return "\n".join(line.rstrip() for line in self.lines)
 
     def line(self, indent: int) -> None:
-        """Begin a new line, unless one has just begun: then only set its indent."""
+        """Begin a new line with this indent; if the current line is empty, only set its indent."""
         if self.lines[-1].strip():
             self.lines.append("")
         self.lines[-1] = " " * indent
@@ -126,7 +126,7 @@ class LineWriter:
         self.before_last, self.last, self.fresh = self.last, word, False
 
     def raw(self, text: str, items: tuple[LayoutItem, ...]) -> None:
-        """Add text that is laid out already."""
+        """Add text that is already laid out."""
         self.lines[-1] += text
         words = [i for i in items if isinstance(i, Word)]
         if words:
@@ -134,7 +134,7 @@ class LineWriter:
         self.fresh = False
 
     def mark(self, text: str, *, breaks: bool = False) -> None:
-        """Add a comment; after one that breaks, the next word begins a line."""
+        """Add a comment. If it `breaks`, the next word begins a line."""
         self._continue()
         inside = self.last is not None and self.last.kind in (T.L_PAREN, T.L_BRACKET)
         self._add(("" if self.fresh or inside else " ") + text)
@@ -144,7 +144,7 @@ class LineWriter:
 
 
 def _segments(items: list[LayoutItem]) -> list[list[LayoutItem]]:
-    """The clauses of a query."""
+    """Return the clauses of a query."""
     segments: list[list[LayoutItem]] = [[]]
     for i, item in enumerate(items):
         if segments[-1] and _starts_clause(items, i):
@@ -154,7 +154,7 @@ def _segments(items: list[LayoutItem]) -> list[list[LayoutItem]]:
 
 
 def _take_own_marks(segment: list[LayoutItem]) -> list[LayoutItem]:
-    """Comments on lines of their own before a clause belong to that clause."""
+    """Remove and return trailing comments on their own lines: they belong to the next clause."""
     taken: list[LayoutItem] = []
     while len(segment) > 1 and isinstance(mark := segment[-1], Mark) and mark.own and mark.breaks:
         taken.insert(0, segment.pop())
@@ -192,7 +192,7 @@ def _kind(segment: list[LayoutItem]) -> T | None:
 
 
 def _where_first(segments: list[list[LayoutItem]]) -> list[list[LayoutItem]]:
-    """WHERE before GROUP BY within each SELECT."""
+    """Move WHERE before GROUP BY within each SELECT."""
     result: list[list[LayoutItem]] = []
     group = None
     for segment in segments:
@@ -255,7 +255,7 @@ def _before_condition() -> Callable[[Word], bool]:
 
 
 def _write_list(writer: LineWriter, segment: list[LayoutItem], indent: int) -> None:
-    """`SELECT` on its line, then one item a line."""
+    """Write `SELECT` on its line, then one item per line."""
     index = next(i for i, item in enumerate(segment) if isinstance(item, Word)) + 1
     while index < len(segment) and _modifies_select(segment[index]):
         index += 1
@@ -270,7 +270,7 @@ def _modifies_select(item: LayoutItem) -> bool:
 
 
 def _write_items(writer: LineWriter, items: list[LayoutItem] | tuple[LayoutItem, ...], indent: int) -> None:
-    """A comma-separated list, one item a line; a comment that ends a line stays on it."""
+    """Write a comma-separated list, one item per line; a comment that ends a line stays on it."""
     writer.line(indent)
     after_comma = False
     for item in items:

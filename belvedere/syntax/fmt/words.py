@@ -1,6 +1,6 @@
-"""The pieces of a statement that `belvedere fmt` lays out: words, comments and bracket groups.
+"""Elements of a statement that `belvedere fmt` lays out: words, comments and bracket groups.
 
-`script_layout` makes them of a statement's tokens, `spacing` and `statement_layout` put them on lines.
+`script_layout` creates them from a statement's tokens; `spacing` and `statement_layout` write them to lines.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import TokenType as T
 
 @dataclass(frozen=True)
 class Word:
-    """A token as it is written. `adjacent`: no space stood before it; `typed`: part of a type."""
+    """A token as written. `adjacent`: no space precedes it; `typed`: part of a type."""
 
     text: str
     kind: T
@@ -23,7 +23,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Mark:
-    """A comment. `own`: on a line of its own; `breaks`: a line ends after it."""
+    """A comment. `own`: on its own line; `breaks`: a line ends after it."""
 
     text: str
     own: bool

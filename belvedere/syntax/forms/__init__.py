@@ -1,1 +1,1 @@
-"""Forms of SQL that the parser of sqlglot has not, or reads otherwise: one form, one module."""
+"""Forms of SQL that sqlglot's parser lacks or parses differently: one module per form."""

@@ -1,6 +1,6 @@
-"""Calls that are read as other nodes: rounding of times, types as functions, today, intervals.
+"""Calls parsed as other nodes: rounding of times, types as functions, current date, intervals.
 
-In: arguments of a call. Out: the node that stands for it. `belvedere.syntax.dialect` says under which names.
+In: arguments of a call. Out: the node that replaces it. `belvedere.syntax.dialect` assigns the names.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ UNITS = {
     for name in (unit, unit + "S")
 }
 CASTING = ("BIGINT", "BINARY", "BOOLEAN", "DECIMAL", "DOUBLE", "FLOAT", "SMALLINT", "TINYINT")
-"""Types that are functions, in addition to those that the parser below knows."""
+"""Types that are also functions, in addition to those in sqlglot."""
 CALLED = (
     *("array_size", "convert_timezone", "parse_json", "to_number", "try_parse_json", "try_to_number"),
     *("try_variant_get", "variant_get"),
 )
-"""Functions that are called by their names, since the parser's classes are printed otherwise for Spark."""
+"""Functions that are parsed as calls by name, because sqlglot prints its own classes differently for Spark."""
 ROUNDS = "rounds"
 """Meta key of a time that is rounded down by a call such as `hour(t)`, which is a number in Spark."""
 ROUNDING = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
@@ -39,11 +39,11 @@ def rounding(unit: str) -> Callable[[list[exp.Expr]], exp.Expr]:
 
 
 OF_ITS_TYPE = "of its type"
-"""In the meta of a time rounded down: it stays a DATE where it is one."""
+"""Meta key of a time rounded down: a DATE remains a DATE."""
 
 
 def rounded(time: exp.Expr, unit: str, *, up: bool) -> exp.Expr:
-    """`FLOOR(time TO unit)` and `CEIL(time TO unit)`."""
+    """Build `FLOOR(time TO unit)` and `CEIL(time TO unit)`."""
     down = exp.TimestampTrunc(this=time, unit=exp.var(unit))
     down.meta[OF_ITS_TYPE] = True
     if not up:
@@ -55,16 +55,16 @@ def rounded(time: exp.Expr, unit: str, *, up: bool) -> exp.Expr:
 
 
 LENGTHS = {"WEEK": ("7", "DAY"), "QUARTER": ("3", "MONTH")}
-"""Units of which Spark has no interval, in others."""
+"""Units without an interval in Spark, expressed in other units."""
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
-    """A call by its name."""
+    """Build a call by its name."""
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
 def called(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
-    """Builds a call by its name."""
+    """Return a builder of a call by its name."""
 
     def build(arguments: list[exp.Expr]) -> exp.Expr:
         return call(name, *arguments)
@@ -73,7 +73,7 @@ def called(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
 
 
 def casting(type_: str) -> Callable[[list[exp.Expr]], exp.Expr]:
-    """Builds `smallint(x)` and its like: a CAST."""
+    """Return the builder of `smallint(x)` and similar calls: a CAST."""
 
     def build(arguments: list[exp.Expr]) -> exp.Expr:
         return exp.Cast(this=arguments[0], to=exp.DataType.build(type_, dialect="spark"))
@@ -82,7 +82,7 @@ def casting(type_: str) -> Callable[[list[exp.Expr]], exp.Expr]:
 
 
 def time_difference(arguments: list[exp.Expr]) -> exp.Expr:
-    """Builds `datediff(UNIT, a, b)`, which is `timestampdiff`, and `datediff(a, b)`, which counts days."""
+    """Build `datediff(UNIT, a, b)`, which is `timestampdiff`, or `datediff(a, b)`, which counts days."""
     if len(arguments) == 3:
         unit = exp.var(arguments[0].name.upper())
         return exp.TimestampDiff(this=arguments[2], expression=arguments[1], unit=unit)
@@ -91,14 +91,15 @@ def time_difference(arguments: list[exp.Expr]) -> exp.Expr:
 
 
 def of_now(name: str, type_: str) -> exp.Expr:
-    """Today and the like: there is one clock, that of `now()`. `meta["called"]` is what was written, which names a select item."""
+    """Build the current date and similar calls from `now()`, the only clock. `meta["called"]` is the text as written,
+    which names a select item."""
     node: exp.Expr = exp.cast(exp.CurrentTimestamp(), type_, dialect="spark")
     node.meta["called"] = name
     return node
 
 
 def make_interval(count: str, unit: str) -> exp.Interval:
-    """`n UNIT` in its one form; a quarter is three months, since Spark has no such unit."""
+    """Build `n UNIT` in its canonical form; a quarter is three months, since Spark has no such unit."""
     name = UNITS[unit.upper()]
     if name == "QUARTER" and count.lstrip("-").isdigit():
         count, name = str(int(count) * 3), "MONTH"

@@ -38,7 +38,7 @@ def miscount(tokens: Sequence[Token], at: int) -> Problem | None:
     name = tokens[at].text.lower()
     distinct = at + 2 < len(tokens) and tokens[at + 2].token_type == TokenType.DISTINCT
     least, most = ARITY.get(name, (0, MANY))
-    least = max(least, min(most, int(distinct)))  # DISTINCT comes before a value
+    least = max(least, min(most, int(distinct)))  # DISTINCT precedes a value
     if at and tokens[at - 1].token_type in _NO_CALL_AFTER:
         return None
     given, end = _given(tokens, at + 2 + distinct)
@@ -52,7 +52,8 @@ def miscount(tokens: Sequence[Token], at: int) -> Problem | None:
 
 
 def _wrong_unit(unit: Token) -> Problem | None:
-    """Return the problem with the unit of `timestampadd(DAY, 1, t)` and similar calls, which must be a word, or None."""
+    """Return the problem with the unit of `timestampadd(DAY, 1, t)` and similar calls, which must be a word, or
+    None."""
     if unit.token_type != TokenType.STRING and unit.text.upper() in _UNITS:
         return None
     shown = f"'{unit.text}'" if unit.token_type == TokenType.STRING else f"`{unit.text}`"
@@ -75,7 +76,7 @@ def _given(tokens: Sequence[Token], first: int) -> tuple[int | None, int]:
         if kind in CLOSING and depth == 0:
             return (given if n > first else 0), tokens[n].end + 1
         if kind == TokenType.LT and tokens[n - 1].token_type in _WITH_PARTS:
-            angles = 0  # within a type
+            angles = 0  # inside a type
         angles += (kind == TokenType.LT) - (kind == TokenType.GT) if angles >= 0 else 0
         angles = angles if angles > 0 else -1
         depth += (kind in OPENING) - (kind in CLOSING)
@@ -87,7 +88,7 @@ def _given(tokens: Sequence[Token], first: int) -> tuple[int | None, int]:
 
 
 def _said(counts: tuple[int, int]) -> str:
-    """The numbers in words: `2 arguments`, `1 to 3 arguments`."""
+    """Return the numbers in words: `2 arguments`, `1 to 3 arguments`."""
     least, most = counts
     plural = "" if counts == (1, 1) else "s"
     if least == most:

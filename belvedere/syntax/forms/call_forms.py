@@ -31,7 +31,7 @@ def misplaced(node: exp.Expr) -> Problem | None:
 
 
 def _without_over(node: exp.Expr) -> Problem | None:
-    """`row_number()` and its like say nothing without the rows around."""
+    """Return the problem of `row_number()` and similar functions without OVER, or None."""
     if not isinstance(node, exp.Func) or not is_window_function(node):
         return None
     around = node.parent
@@ -62,7 +62,7 @@ def _filter(node: exp.Expr) -> Problem | None:
 
 
 def _filter_condition(node: Any) -> Problem | None:
-    """FILTER chooses rows before they are aggregated."""
+    """Return the problem with FILTER on a function that is not an aggregate, or None."""
     inside = node.expression.walk(prune=lambda part: isinstance(part, exp.Query))
     found = next((part for part in inside if is_aggregate(part) or isinstance(part, exp.Window)), None)
     if found is None:
@@ -102,14 +102,15 @@ def _window(node: Any) -> Problem | None:
 
 
 def _ordered_twice(node: Any, call: exp.Expr) -> Problem | None:
-    """Percentiles and lists that have an order of their own are those of all rows of the partition."""
+    """Return the problem with an OVER that orders a percentile or list with its own order: such a function reads the
+    whole partition."""
     if isinstance(call, exp.Mode) or not _has_order(node):
         return None
     return _problem(node, f"`{shown_name(call)}` WITHIN GROUP takes no order in OVER", "write OVER (PARTITION BY ...)")
 
 
 def _has_order(node: Any) -> bool:
-    """Whether OVER says an order or a frame, itself or by the name of a window."""
+    """Return whether OVER has an order or a frame, directly or through a named window."""
     name, query = node.args.get("alias"), node.find_ancestor(exp.Select)
     named = (query.args.get("windows") or ()) if name is not None and query is not None else ()
     windows = [node, *(w for w in named if w.name.casefold() == name.name.casefold())]
@@ -117,7 +118,7 @@ def _has_order(node: Any) -> bool:
 
 
 def _frame(node: Any) -> Problem | None:
-    """A frame of RANGE with a distance measures along one sort key."""
+    """Return the problem with a RANGE frame, whose distance needs exactly one sort key, or None."""
     spec, order = node.args.get("spec"), node.args.get("order")
     bounds = [spec.args.get(name) for name in ("start", "end")] if spec is not None else []
     distances = [bound for bound in bounds if isinstance(bound, exp.Expr)]
@@ -128,14 +129,14 @@ def _frame(node: Any) -> Problem | None:
         return found
     query = node.find_ancestor(exp.Select)
     if order is None and query is not None and is_stream(query):
-        return None  # a stream is in the order of its rowtime
+        return None  # a stream is ordered by its rowtime
     if order is not None and len(order.expressions) == 1:
         return None
     return _problem(node, "RANGE with a distance needs one ORDER BY key", "order by one number or time, or write ROWS")
 
 
 def _reach(node: Any, spec: exp.Expr) -> Problem | None:
-    """A frame of ROWS reaches whole numbers of rows; one of either kind does not end before it starts."""
+    """Return the problem with a frame's bounds, or None. ROWS needs integers; a frame must not end before it starts."""
     places = [_place(spec.args.get(end), spec.args.get(f"{end}_side")) for end in ("start", "end")]
     for name in ("start", "end"):
         bound = spec.args.get(name)
@@ -150,7 +151,7 @@ def _reach(node: Any, spec: exp.Expr) -> Problem | None:
 
 
 def _place(bound: Any, side: str | None) -> float | None:
-    """How far a bound lies after the row; None where that is no number."""
+    """Return the distance of a bound after the current row; None if it is not a number."""
     if bound == "CURRENT ROW":
         return 0
     sign = -1 if side == "PRECEDING" else 1

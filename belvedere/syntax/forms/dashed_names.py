@@ -1,9 +1,9 @@
-"""Names with dashes, allowed without quotes where only the name of a table or source can be: `IMPORT
+"""Names with dashes, allowed without quotes where only the name of a table or source is possible: `IMPORT
 data-catalog.Orders`.
 
-In: a file's tokens. Out: the tokens, with the parts of such a name as one. Elsewhere `a-b` is a difference. The
-positions are after IMPORT, EXPORT and its TO, CREATE TABLE and similar words, FROM and JOIN of a query, DISTINCT of `:=
-DISTINCT T ON`, and before `:=`.
+In: a file's tokens. Out: the tokens, with each such name as one token. Elsewhere `a-b` is a difference. The positions
+are after IMPORT, EXPORT and its TO, CREATE TABLE and similar words, FROM and JOIN of a query, DISTINCT of `:= DISTINCT
+T ON`, and before `:=`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CLOSES = (TokenType.R_PAREN, TokenType.R_BRACKET)
 
 
 def join_dashes(tokens: list[Token]) -> list[Token]:
-    """The tokens with each name of several words and dashes as one quoted name."""
+    """Return the tokens, with each name of several words and dashes as one quoted name."""
     if not any(_is_joint(tokens, i) for i in range(1, len(tokens) - 1)):
         return tokens
     ends = dict(_names(tokens, {*_after_words(tokens), *_before_definitions(tokens)}))
@@ -44,7 +44,7 @@ def _is_word(token: Token) -> bool:
 
 
 def _is_joint(tokens: list[Token], i: int) -> bool:
-    """Whether a token is a dash that holds two words together."""
+    """Return whether a token is a dash that joins two words."""
     if tokens[i].token_type != TokenType.DASH or not (_touches(tokens, i) and _touches(tokens, i + 1)):
         return False
     following = tokens[i + 1]
@@ -53,7 +53,7 @@ def _is_joint(tokens: list[Token], i: int) -> bool:
 
 
 def _names(tokens: list[Token], paths: set[int]) -> Iterator[tuple[int, int]]:
-    """For the paths that begin at these places: where their parts with dashes begin and end."""
+    """Yield the start and end of the dashed parts of the paths that begin at these positions."""
     for first in paths:
         i = first
         while i < len(tokens) and (_is_word(tokens[i]) or tokens[i].token_type in NAMED):
@@ -68,7 +68,7 @@ def _names(tokens: list[Token], paths: set[int]) -> Iterator[tuple[int, int]]:
 
 
 def _after_words(tokens: list[Token]) -> Iterator[int]:
-    """The places after words that a name of a table or source follows."""
+    """Yield the positions after words that precede the name of a table or source."""
     selected = [False]
     statement = ""
     for i, token in enumerate(tokens[:-1]):
@@ -109,12 +109,12 @@ def _creates(tokens: list[Token], i: int) -> bool:
 
 
 def _compares(before: Token | None) -> bool:
-    """`a IS DISTINCT FROM b`."""
+    """Return whether the token before is part of `a IS DISTINCT FROM b`."""
     return before is not None and before.token_type == TokenType.DISTINCT
 
 
 def _before_definitions(tokens: list[Token]) -> Iterator[int]:
-    """The places of paths before `:=`: `order-items.total := ...`."""
+    """Yield the positions of paths before `:=`: `order-items.total := ...`."""
     for i, token in enumerate(tokens):
         if token.token_type != TokenType.COLON_EQ or i == 0:
             continue

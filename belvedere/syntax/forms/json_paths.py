@@ -1,7 +1,7 @@
-"""Paths into JSON text, as other systems write them: `text:a.b[0]`, `text -> 'a' ->> 'b'`, `text ->> '$.a.b'`.
+"""Paths into JSON text in the syntax of other systems: `text:a.b[0]`, `text -> 'a' ->> 'b'`, `text ->> '$.a.b'`.
 
-In: what the parser has read on both sides. Out: `get_json_object(text, '$.a.b[0]')`, or Spark's functions of VARIANT. A last `->` gives the
-part as JSON again, so that a text keeps its quotes; `->>` and a colon give the text itself.
+In: the parsed operands. Out: `get_json_object(text, '$.a.b[0]')`, or Spark's functions of VARIANT. A last `->` gives
+the part as JSON, so a text keeps its quotes; `->>` and a colon give the text itself.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ TAKE_LAMBDAS = (exp.Transform, exp.ArrayFilter, exp.Exists, exp.Reduce, exp.Arra
 OTHERS = frozenset(
     "forall map_filter transform_keys transform_values zip_with map_zip_with filter transform aggregate reduce".split()
 )
-"""Functions in which `x -> 'a'` is a lambda: classes of the parser, and names that it does not know."""
+"""Functions in which `x -> 'a'` is a lambda: classes of sqlglot, and names that it does not know."""
 VARIANTS = frozenset({"parse_json", "try_parse_json", "variant_get", "try_variant_get", "to_variant_object"})
 
 
 def json_step(parser: Any, text: exp.Expr, key: Any) -> exp.Expr:
-    """`text -> 'a'`: an extraction that the next operator goes on with."""
+    """Build `text -> 'a'`: an extraction that the next operator continues."""
     return _step(text, key, as_text=False)
 
 
 def json_text(parser: Any, text: exp.Expr, key: Any) -> exp.Expr:
-    """`text ->> 'a'`: the same, as text."""
+    """Build `text ->> 'a'`: the same as text."""
     return _step(text, key, as_text=True)
 
 
 def _step(text: exp.Expr, key: Any, *, as_text: bool) -> exp.Expr:
-    """The key of `a -> 'b' ->> 'c'` is read with all operators that follow it: they follow this step instead."""
+    """Build one extraction of `a -> 'b' ->> 'c'`. sqlglot parses a key with all following operators; they are moved to
+    this step."""
     first = _first(key)
     step = exp.JSONExtract(this=text, expression=exp.Literal.string(_key(text, first)), only_json_types=as_text)
     if first is key:
@@ -58,7 +59,7 @@ def _key(text: exp.Expr, key: Any) -> str:
 
 
 def extracted_json(node: Any) -> exp.Expr:
-    """An extraction as calls of Spark: `->`, `->>` and the colon, one after the other."""
+    """Rewrite an extraction as calls of Spark: `->`, `->>` and the colon, one after the other."""
     text, steps, source = "", [node], node.this
     while isinstance(source, exp.JSONExtract):
         steps.append(source)
@@ -93,7 +94,7 @@ def _path(path: exp.Expr) -> str:
 
 
 def lambda_or_json(node: exp.Lambda) -> exp.Expr:
-    """`upper(js -> 'a')` is no lambda: `upper` takes none."""
+    """Rewrite a lambda as JSON access if the function accepts no lambda, as in `upper(js -> 'a')`."""
     owner: Any = node.parent
     takes = isinstance(owner, TAKE_LAMBDAS) or (isinstance(owner, exp.Anonymous) and owner.name.lower() in OTHERS)
     first = _first(node.this)

@@ -1,6 +1,7 @@
-"""Literals of times and numbers as they are written: whether `DATE '...'` and `TIMESTAMP '...'` hold what their type can read.
+"""Validation of literals of times and numbers: whether the text of `DATE '...'` or `TIMESTAMP '...'` is valid.
 
-In: a cast that the parser made of a typed literal, and the token of its text. Out: a problem where Spark would refuse the text.
+In: a cast that sqlglot created for a typed literal, and the token of its text. Out: a problem if Spark would reject the
+text.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _MOST = {"hour": 23, "minute": 59, "second": 59}
 
 
 def check_time(literal: exp.Cast, text: Token) -> None:
-    """Refuse a text that is no date or no time."""
+    """Reject a text that is not a valid date or time."""
     is_date = literal.to.this == exp.DataType.Type.DATE
     found = (_DATE if is_date else _TIMESTAMP).fullmatch(text.text)
     if found is not None and _exists(found.groupdict()):
@@ -35,7 +36,7 @@ def check_time(literal: exp.Cast, text: Token) -> None:
 
 
 def _exists(fields: dict[str, str | None]) -> bool:
-    """Whether the calendar has the day, and the day the time."""
+    """Return whether the calendar has the day, and the day has the time."""
     year, month, day = (int(fields[name] or 1) for name in ("year", "month", "day"))
     try:
         date(year if 1 <= year <= 9999 else 2000, month, day)

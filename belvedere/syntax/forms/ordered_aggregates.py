@@ -1,8 +1,8 @@
-"""Aggregates with an order of their own: `array_agg(x ORDER BY t)`, `listagg(x, ',') WITHIN GROUP (ORDER BY t)` and their like.
+"""Aggregates with ORDER BY: `array_agg(x ORDER BY t)`, `listagg(x, ',') WITHIN GROUP (ORDER BY t)` and similar calls.
 
-In: the call as the parser makes it, with the FILTER around it. Out: the same value by aggregates without an order: rows as structs of the
-sort keys and the value, collected and sorted; `min_by` and `max_by` for a first and a last value. Rows that tie are in the order of their
-values, so the answer is one.
+In: the parsed call, with the FILTER around it. Out: the same value by aggregates without ORDER BY: rows become structs
+of the sort keys and the value, which are collected and sorted. `min_by` and `max_by` compute a first and a last value.
+Tied rows are ordered by their values, so the result is deterministic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FIRST = (exp.FirstValue, exp.First)
 LAST = (exp.LastValue, exp.Last)
 LISTS = (exp.ArrayAgg, exp.GroupConcat)
 AGGREGATES = (exp.ArrayAgg, exp.ArrayUniqueAgg, exp.Count, exp.ArgMin, exp.ArgMax, exp.Mode, exp.Quantile)
-"""Rewritten forms of these aggregates."""
+"""Aggregates that are rewritten."""
 ORDERED = (*FIRST, *LAST, *LISTS)
 
 
@@ -28,11 +28,11 @@ GREATEST_MODE = (
     "array_max(transform(array_distinct(collect_list(x_)), "
     "e -> named_struct('n', size(filter(collect_list(x_), f -> f = e)), 'v', e))).v"
 )
-"""The greatest of the most frequent values: `mode` returns the least."""
+"""Expression for the greatest of the most frequent values; `mode` returns the least."""
 
 
 def refuse_order(node: exp.Order) -> exp.Expr:
-    """ORDER BY in a function that has no order: it would be dropped."""
+    """Reject ORDER BY in a function that ignores it."""
     call: Any = node.parent
     if isinstance(call, exp.Func) and not isinstance(call, ORDERED):
         message = "ORDER BY in this function is not supported"
@@ -42,21 +42,21 @@ def refuse_order(node: exp.Order) -> exp.Expr:
 
 
 def ordered_call(node: Any) -> exp.Expr:
-    """A call with ORDER BY in it; with FILTER around it, that does the same."""
+    """Rewrite a call with ORDER BY; a call inside FILTER is left to `filtered`."""
     if not isinstance(node.this, exp.Order) or isinstance(node.parent, (exp.Filter, exp.Window)):
         return node  # type: ignore[no-any-return]
     return _ordered(node, None)
 
 
 def filtered(node: exp.Filter) -> exp.Expr:
-    """FILTER around an ordered aggregate: it filters each aggregate that the call becomes."""
+    """Rewrite an ordered aggregate with FILTER: it applies to each aggregate of the result."""
     if isinstance(node.parent, exp.Window):
         return node
     return _unordered(node.this, node.expression) or node
 
 
 def windowed(node: exp.Window) -> exp.Expr:
-    """An ordered aggregate with OVER: each aggregate that it becomes is over the same window."""
+    """Rewrite an ordered aggregate with OVER: each aggregate of the result has the same window."""
     inner: Any = node.this
     where = inner.expression if isinstance(inner, exp.Filter) else None
     found = _unordered(inner.this if isinstance(inner, exp.Filter) else inner, where)
@@ -77,14 +77,15 @@ def windowed(node: exp.Window) -> exp.Expr:
 
 
 def _unordered(call: Any, where: exp.Expr | None) -> exp.Expr | None:
-    """The same value by aggregates without an order; None for a call that has none."""
+    """Return the same value by aggregates without ORDER BY; None for a call without one."""
     if isinstance(call, exp.WithinGroup):
         return _within(call, where)
     return _ordered(call, where) if isinstance(call, ORDERED) and isinstance(call.this, exp.Order) else None
 
 
 def within_group(node: exp.WithinGroup) -> exp.Expr:
-    """`mode()`, `percentile_cont(p)` and `percentile_disc(p)` WITHIN GROUP; the parser puts the order of a list into its call."""
+    """Rewrite `mode()`, `percentile_cont(p)` and `percentile_disc(p)` WITHIN GROUP. sqlglot moves the order of a list
+    into its call."""
     return node if isinstance(node.parent, (exp.Filter, exp.Window)) else _within(node, None)
 
 
@@ -107,7 +108,8 @@ def _ordered(node: Any, where: exp.Expr | None) -> exp.Expr:
 
 
 def _keys(node: exp.Expr, orders: list[exp.Expr]) -> tuple[list[exp.Expr], bool]:
-    """The fields that rows are compared by, and whether from the last. A field of its own says where NULL is, if not where Spark has it."""
+    """Return the fields of the sort key, and whether the order is descending. A separate field gives the position of
+    NULL if it differs from Spark's default."""
     fields: list[exp.Expr] = []
     descending = bool(orders[0].args.get("desc"))
     for n, ordered in enumerate(orders):

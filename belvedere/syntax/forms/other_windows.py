@@ -1,6 +1,7 @@
-"""What to write for the window clauses of other systems: a hint beside the error at the word that is not read here.
+"""Hints for window clauses of other systems: Feldera, RisingWave, ksqlDB, CQL and Databricks.
 
-In: the words of a statement that could not be read. Out: the form of this language. Feldera, RisingWave, ksqlDB, CQL and Databricks.
+In: the words of a statement that could not be parsed. Out: the equivalent in this language, as a hint for the error at
+the first unexpected word.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ OTHER_WINDOWS: Mapping[str, str] = {
     r"\[ (RANGE|ROWS|NOW|UNBOUNDED|PARTITION BY)\b": "write FROM t WINDOW (sliding, time(600)) AS t for RANGE 10 MINUTE, "
     "and (sliding, count(10)) for ROWS 10",
 }
-"""Hints by what the words of a statement match, in capital letters with one space between them."""
+"""Hints by a pattern of the statement's words, in upper case and separated by one space."""
 
 
 def other_window(words: Sequence[str]) -> str | None:
-    """The form of this language for a window clause of another system among the words; None where there is none."""
+    """Return the equivalent of a window clause of another system among the words; None if there is none."""
     text = " ".join(words).upper()
     return next((hint for pattern, hint in OTHER_WINDOWS.items() if re.search(pattern, text)), None)

@@ -1,7 +1,8 @@
 """Spark's pipes: `FROM t |> WHERE a > 1 |> AGGREGATE sum(b) AS s GROUP BY c |> ORDER BY s`.
 
-In: tokens after a query. Out: the query that means the same: each step reads the query before it as a subquery in FROM, or adds a clause
-to it where that is the same. The parser below reads steps as clauses of one SELECT whatever their order, so they are read here.
+In: tokens after a query. Out: the equivalent query. Each step reads the preceding query as a subquery in FROM, or adds
+a clause to it if that is equivalent. sqlglot parses steps as clauses of one SELECT regardless of their order, so this
+module parses them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ STEPS = "WHERE, SELECT, EXTEND, SET, DROP, AS, AGGREGATE, JOIN, UNION, INTERSECT
 
 
 class PipeParser(PositionedParser):
-    """Reads what follows `|>`."""
+    """Parses the steps after `|>`."""
 
     def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         node: exp.Expr | None = super()._parse_select(*args, **kwargs)
@@ -79,7 +80,7 @@ class PipeParser(PositionedParser):
         return select
 
     def _set(self, query: exp.Query) -> exp.Query:
-        """Each assignment sees those before it."""
+        """Parse SET; each assignment sees those before it."""
         while True:
             name = self._parse_id_var(any_token=False)
             if not isinstance(name, exp.Identifier) or not self._match(TokenType.EQ):
@@ -172,7 +173,7 @@ _WORDS = {
 
 
 def _open(query: exp.Query) -> exp.Select:
-    """A SELECT of all columns of the query, to which any clause may be added."""
+    """Return a SELECT of all columns of the query, to which any clause may be added."""
     said = {name for name, value in query.args.items() if value}
     if (
         isinstance(query, exp.Select)
@@ -189,7 +190,7 @@ def _is_all(query: exp.Select) -> bool:
 
 
 def _alias(query: exp.Query) -> exp.TableAlias | None:
-    """A table's name stays known until the next SELECT."""
+    """Return the alias of the query's table; it remains valid until the next SELECT."""
     item: Any = query.args["from_"].this if isinstance(query, exp.Select) and query.args.get("from_") else None
     if item is None or query.args.get("joins") or query.args.get("laterals") or not query.expressions:
         return None
@@ -208,7 +209,7 @@ def _as_item(query: exp.Query, alias: exp.Expr | None = None, pivots: Any = None
 
 
 def _reading(item: exp.Subquery, query: exp.Query) -> exp.Select:
-    """`SELECT * FROM item`; the names of WITH are known to the steps that follow, too."""
+    """Return `SELECT * FROM item`; later steps also see the names of WITH."""
     with_ = item.meta.pop("with", None)
     select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=item), with_=with_)
     for node in (select, item):
@@ -221,7 +222,7 @@ def _is_limited(query: exp.Query) -> bool:
 
 
 def _limited(query: exp.Query, limit: Any, offset: Any) -> exp.Query:
-    """The rows of the query, in its order, from one on and up to one."""
+    """Return the rows of the query in its order, with LIMIT and OFFSET."""
     before, skipped_before = _count(query.args.get("limit")), _count(query.args.get("offset")) or 0
     most, skipped = _count(limit), _count(offset) or 0
     if limit is None and offset is None:

@@ -1,7 +1,7 @@
 """Comparisons with all values of a subquery or of an array: `x > ANY (SELECT ...)`, `x = ALL (array)`.
 
-In: a comparison whose right side is ANY or ALL. Out: IN where it is one; else a comparison with the least and the greatest value, which is
-NULL where NULLs leave it open, as in SQL; of an array `exists` and `forall`.
+In: a comparison whose right side is ANY or ALL. Out: IN if it is equivalent, else a comparison with the least and the
+greatest value. As in SQL, it is NULL if NULLs leave the result unknown. For an array: `exists` and `forall`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _VALUES = {"least_": "min(v_)", "greatest_": "max(v_)", "rows_": "count(*)", "kn
 
 
 def compared_with_all(node: Any) -> exp.Expr:
-    """The comparison as one of single values."""
+    """Rewrite the comparison as comparisons of single values."""
     several = node.expression
     if isinstance(several, exp.Anonymous) and several.name.upper() == "ALL" and len(several.expressions) == 1:
-        several = exp.All(this=several.expressions[0])  # of an array the parser calls it a function
+        several = exp.All(this=several.expressions[0])  # for an array sqlglot parses ALL as a function
     if not isinstance(several, (exp.Any, exp.All)):
         return node  # type: ignore[no-any-return]
     inner = several.this.unnest() if isinstance(several.this, exp.Paren) else several.this

@@ -1,7 +1,8 @@
-"""Forms of a whole query or of a FROM item: DISTINCT ON, `window(...)`, `range(...)`, `generate_series(...)`, `json_tuple(...)`.
+"""Forms of a whole query or FROM item: DISTINCT ON, `window(...)`, `range(...)`, `generate_series(...)`,
+`json_tuple(...)`.
 
-In: the node as the parser makes it. Out: the same rows in the forms that lowering reads. The rewrites are listed in
-`belvedere.syntax.forms.rewriting`.
+In: the parsed node. Out: the same rows in the forms that lowering reads. `belvedere.syntax.forms.rewriting` lists the
+rewrites.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ from belvedere.syntax.query_tree import WindowCall, place_of
 
 
 def filled(text: str, **parts: exp.Expr) -> exp.Expr:
-    """The expression of a text, with parts in the place of names."""
+    """Parse a text and replace names in it by these parts."""
     tree: exp.Expr = sqlglot.parse_one(text, dialect=SparkSql)
     return tree.transform(lambda n: parts[n.name].copy() if isinstance(n, exp.Column) and n.name in parts else n)
 
 
 def rewritten_select(select: exp.Select) -> exp.Expr:
-    """Both forms of a SELECT."""
+    """Rewrite DISTINCT ON and window functions in GROUP BY of a SELECT."""
     return first_of_keys(time_windows(select))
 
 
 def first_of_keys(select: exp.Select) -> exp.Expr:
-    """`SELECT DISTINCT ON (k) ... ORDER BY k, t` keeps the first row of each k: `QUALIFY row_number() OVER (...) = 1`."""
+    """Rewrite `SELECT DISTINCT ON (k) ... ORDER BY k, t`, the first row of each k, as `QUALIFY row_number() OVER (...)
+    = 1`."""
     distinct: Any = select.args.get("distinct")
     on = distinct.args.get("on") if distinct is not None else None
     if on is None:
@@ -57,7 +59,8 @@ def first_of_keys(select: exp.Select) -> exp.Expr:
 
 
 def _item(select: exp.Select, key: exp.Expr) -> exp.Expr:
-    """A key, or the select item whose number or name it is: as in ORDER BY, names of the output come first."""
+    """Return the expression of a key, which may be the number or name of a select item. As in ORDER BY, output names
+    come first."""
     if isinstance(key, exp.Column) and len(key.parts) == 1:
         named = (
             i.this for i in select.expressions if isinstance(i, exp.Alias) and i.alias.casefold() == key.name.casefold()
@@ -81,7 +84,8 @@ TIMES = "CASE WHEN a_ <= b_ THEN sequence(a_, b_, c_) END"
 
 
 def series(table: exp.Table) -> exp.Expr:
-    """`range(end)`, `range(start, end[, step])` and `generate_series(start, end[, step])` in FROM: rows of a list."""
+    """Rewrite `range(end)`, `range(start, end[, step])` and `generate_series(start, end[, step])` in FROM as rows of an
+    array."""
     call: Any = table.this
     if isinstance(call, exp.GenerateSeries):
         name, arguments = (
@@ -114,7 +118,7 @@ def series(table: exp.Table) -> exp.Expr:
 
 
 def json_fields(call: exp.Anonymous) -> exp.Expr:
-    """`json_tuple(text, 'a', 'b')` in a select list or a LATERAL VIEW: one row of `get_json_object`s."""
+    """Rewrite `json_tuple(text, 'a', 'b')` in a select list or a LATERAL VIEW as one row of `get_json_object` calls."""
     text, *names = call.expressions or [exp.Null()]
     if not names or not all(isinstance(n, exp.Literal) and n.is_string and "'" not in n.name for n in names):
         raise Problem("B3040", "json_tuple takes names as strings", *place_of(call), "write json_tuple(text, 'a', 'b')")
@@ -122,7 +126,7 @@ def json_fields(call: exp.Anonymous) -> exp.Expr:
 
 
 def stacked(call: exp.Stack) -> exp.Expr:
-    """`stack(2, a, b, c)`: two rows of two columns, the last of which is NULL."""
+    """Rewrite `stack(2, a, b, c)`: two rows of two columns, the last of which is NULL."""
     count, values = call.this, call.expressions
     if not isinstance(count, exp.Literal) or count.is_string or not count.name.isdigit() or count.name == "0":
         raise Problem(
@@ -148,9 +152,11 @@ def _rows_of(rows: Sequence[Sequence[exp.Expr]], name: str) -> exp.Expr:
 
 
 def time_windows(select: exp.Select) -> exp.Select:
-    """Spark's `GROUP BY window(t, length[, slide[, start]])`: the windows Tumble and Hop in FROM, `window.start` and `window.end`.
+    """Rewrite Spark's `GROUP BY window(t, length[, slide[, start]])` as Tumble or Hop in FROM, with `window.start` and
+    `window.end`.
 
-    The same of `TUMBLE(t, length)`, `HOP(t, slide, length)` and `SESSION(t, gap)`, with `TUMBLE_START(...)` and the like beside them.
+    Rewrite `TUMBLE(t, length)`, `HOP(t, slide, length)` and `SESSION(t, gap)` in the same way, with `TUMBLE_START(...)`
+    and similar calls.
     """
     group: Any = select.args.get("group")
     call: Any = next((e for e in (group.expressions if group is not None else ()) if _is_window(e)), None)
@@ -199,10 +205,10 @@ def time_windows(select: exp.Select) -> exp.Select:
 
 SESSION = "session_window"
 WORDS = {"window": "window", "tumble": "window", "hop": "window", SESSION: SESSION, "session": SESSION}
-"""Functions in GROUP BY that make windows, and how their columns are called."""
+"""Functions of windows in GROUP BY, and the names of their columns."""
 GROUP_WINDOWS = ("tumble", "hop", "session")
 ENDS = {"START": "s_", "END": "e_", "ROWTIME": "e_ - INTERVAL '0.001' SECOND"}
-"""What `TUMBLE_START(...)` and the like give."""
+"""Values of `TUMBLE_START(...)` and similar calls."""
 
 
 def _is_window(node: exp.Expr) -> bool:
@@ -214,7 +220,7 @@ def _bounds() -> list[exp.Expr]:
 
 
 def _replace_window(node: Any, call: exp.Expr, word: str) -> None:
-    """`window.start`, `window.end` and `window` itself."""
+    """Replace `window.start`, `window.end` and `window` itself."""
     start, end = _bounds()
     if isinstance(node, exp.Column) and node.table.lower() == word and node.name.lower() in ("start", "end"):
         new: exp.Expr = start if node.name.lower() == "start" else end
@@ -233,7 +239,7 @@ def _replace_window(node: Any, call: exp.Expr, word: str) -> None:
 
 
 def _end_of_group_window(node: Any, call: exp.Expr) -> str | None:
-    """START, END or ROWTIME where a node is this end of a window that TUMBLE, HOP or SESSION makes."""
+    """Return START, END or ROWTIME if a node is this end of a window of TUMBLE, HOP or SESSION, else None."""
     name, _, end = node.name.upper().rpartition("_") if isinstance(node, exp.Anonymous) else ("", "", "")
     same = name.lower() in GROUP_WINDOWS and name.lower() == call.name.lower() and node.expressions == call.expressions
     return end if same and end in ENDS else None

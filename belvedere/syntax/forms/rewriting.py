@@ -1,8 +1,8 @@
-"""Forms that others say: a tree as written -> a tree of the forms that lowering reads.
+"""Rewrites of equivalent forms: a tree as written -> a tree of the forms that lowering reads.
 
-In: a tree whose nodes know their places, and that nothing unsupported is in. Out: the same tree with each such form replaced; the new
-nodes have the places of the old ones. A rewrite needs no names and no types: what does is done where a query is lowered. To add one: a
-function of the node, and its line in `REWRITES`.
+In: a tree whose nodes have positions, without unsupported parts. Out: the same tree with each such form replaced; the
+new nodes have the positions of the old ones. A rewrite needs no names and no types; lowering does those that do. To add
+one, write a function of the node, and its line in `REWRITES`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Rewrite = Callable[[Any], exp.Expr]
 
 
 def rewritten(tree: exp.Expr) -> exp.Expr:
-    """The tree with every form replaced that `REWRITES` knows, from the inside out."""
+    """Apply all rewrites of `REWRITES` to the tree, from the inside out."""
     for node in reversed(list(tree.walk())):
         rewrite = REWRITES.get(type(node))
         new = rewrite(node) if rewrite is not None else node
@@ -51,14 +51,14 @@ def rewritten(tree: exp.Expr) -> exp.Expr:
 
 
 def named_columns(query: exp.Query, names: Sequence[str]) -> exp.Query:
-    """`CREATE VIEW v (a, b) AS query`: the query with these names for its columns."""
+    """Return the query with these column names: `CREATE VIEW v (a, b) AS query`."""
     first: Any = query
     while isinstance(first, exp.SetOperation):
         first = first.this
     items = first.expressions if isinstance(first, exp.Select) else []
     clauses = any(first.args.get(key) for key in ("group", "having", "qualify", "order"))
     if any(isinstance(i, exp.Alias) for i in items) and clauses:
-        items = []  # a clause may say one of their names
+        items = []  # a clause may refer to one of their names
     if len(items) == len(names) and not any(item.is_star or isinstance(item, exp.Aliases) for item in items):
         first.set(
             "expressions",
@@ -78,7 +78,8 @@ _LISTS = (exp.Values, exp.Any, exp.All, exp.Group, exp.GroupingSets, exp.Rollup,
 
 
 def _tuple(node: exp.Tuple) -> exp.Expr:
-    """`(a, b)` as a value is a struct. Two that are compared need no names, or other names would keep them apart."""
+    """Rewrite `(a, b)` as a struct. Compared tuples get no field names, because different names would make the types
+    differ."""
     parent: Any = node.parent
     if (
         not node.expressions
@@ -101,7 +102,7 @@ def _tuple(node: exp.Tuple) -> exp.Expr:
 
 
 def _like(node: Any) -> exp.Expr:
-    """`x LIKE ANY (p, q)` is `x LIKE p OR x LIKE q`; ALL is AND. With NOT each of them is negated."""
+    """Rewrite `x LIKE ANY (p, q)` as `x LIKE p OR x LIKE q`; ALL uses AND. With NOT each condition is negated."""
     several = node.expression
     if not isinstance(several, (exp.Any, exp.All)):
         return node  # type: ignore[no-any-return]
@@ -117,7 +118,7 @@ def _like(node: Any) -> exp.Expr:
 
 
 def _decoded(node: exp.DecodeCase) -> exp.Expr:
-    """`decode(x, 1, 'a', 2, 'b', 'c')`: the value beside the first that equals x; NULL equals NULL."""
+    """Rewrite `decode(x, 1, 'a', 2, 'b', 'c')`: the result of the first value that equals x; NULL equals NULL."""
     operand, *rest = node.expressions
     pairs = zip(rest[::2], rest[1::2], strict=False)
     ifs = [exp.If(this=exp.NullSafeEQ(this=operand.copy(), expression=a.copy()), true=b.copy()) for a, b in pairs]
@@ -125,7 +126,8 @@ def _decoded(node: exp.DecodeCase) -> exp.Expr:
 
 
 def _extracted(node: exp.Extract) -> exp.Expr:
-    """`extract(epoch FROM t)`: seconds since 1970 with their fraction. A literal interval has all fields of its kind, as a column has."""
+    """Rewrite `extract(epoch FROM t)`: seconds since 1970 with fraction. A literal interval gets all fields of its
+    kind, like a column."""
     interval = node.expression.unnest()
     if isinstance(interval, exp.Interval) and isinstance(interval.args.get("unit"), exp.Expr):
         unit = interval.args["unit"]
@@ -139,7 +141,8 @@ def _extracted(node: exp.Extract) -> exp.Expr:
 
 
 def _binned(node: exp.DateBin) -> exp.Expr:
-    """`date_bin(length, t[, origin])`: the start of the bin that t is in; bins begin at 1970 if no origin is given."""
+    """Rewrite `date_bin(length, t[, origin])`: the start of the bin that contains t. Bins begin at 1970 if no origin is
+    given."""
     length: Any = node.this
     if isinstance(length, exp.Literal) and (found := re.fullmatch(r"\s*(\d+)\s+(\w+)\s*", length.name)):
         length = make_interval(*found.groups()) if found[2].upper() in UNITS else length
@@ -151,15 +154,13 @@ def _binned(node: exp.DateBin) -> exp.Expr:
         raise Problem(
             "B3015", "`date_bin` takes three arguments at most", *place_of(node), "write date_bin(length, t, origin)"
         )
-    origin = node.args.get("unit") or filled(
-        "TIMESTAMP '1970-01-01 00:00:00'"
-    )  # the parser calls the third argument so
+    origin = node.args.get("unit") or filled("TIMESTAMP '1970-01-01 00:00:00'")  # sqlglot's name of the third argument
     text = "timestamp_micros(unix_micros(t_) - pmod(unix_micros(t_) - unix_micros(o_), n_))"
     return filled(text, t_=node.expression, o_=origin, n_=exp.Literal.number(micros))
 
 
 def _grouping_id(node: exp.Column) -> exp.Expr:
-    """Hive's `grouping__id` is `grouping_id()`."""
+    """Rewrite Hive's `grouping__id` as `grouping_id()`."""
     select: Any = node.find_ancestor(exp.Select)
     if node.name.lower() != "grouping__id" or node.args.get("table") or select is None or not select.args.get("group"):
         return node
@@ -167,19 +168,19 @@ def _grouping_id(node: exp.Column) -> exp.Expr:
 
 
 def _formatted(node: exp.ToChar) -> exp.Expr:
-    """`to_char(x, format)`, which the printer for Spark knows without a format alone."""
+    """Rewrite `to_char(x, format)` as a call by name, because sqlglot's printer omits the format."""
     return exp.Anonymous(this="to_char", expressions=[node.this.copy(), node.args["format"].copy()])
 
 
 PARAMETERS = {"mask": (("str", None), ("upperChar", "X"), ("lowerChar", "x"), ("digitChar", "n"), ("otherChar", None))}
-"""The parameters of functions that take arguments by their names, with what they are by default."""
+"""Parameters of functions with named arguments, with their defaults."""
 
 ONLY_PARAMETER = {"explode": "collection", "posexplode": "collection", "inline": "input"}
-"""The same of those with one, and of their OUTER forms."""
+"""Functions with one named parameter; also for their OUTER forms."""
 
 
 def _named(node: exp.Kwarg) -> exp.Expr:
-    """An argument by its name, in a call that takes such."""
+    """Rewrite a named argument in a call that accepts one."""
     call: Any = node.parent
     name = (call.name if isinstance(call, exp.Anonymous) else type(call).__name__).lower()
     if name in PARAMETERS:
@@ -194,7 +195,7 @@ def _named(node: exp.Kwarg) -> exp.Expr:
 
 
 def _by_position(node: exp.Anonymous) -> exp.Expr:
-    """`mask(s, lowerChar => 'q')` with all arguments in their places."""
+    """Rewrite `mask(s, lowerChar => 'q')` with all arguments by position."""
     arguments = node.expressions
     first = next((n for n, a in enumerate(arguments) if isinstance(a, exp.Kwarg)), None)
     if first is None:
@@ -213,7 +214,7 @@ def _by_position(node: exp.Anonymous) -> exp.Expr:
 
 
 def _computed_interval(node: exp.Interval) -> exp.Expr:
-    """`INTERVAL n DAY` of a column or an expression, as MySQL writes it: a call that makes it."""
+    """Rewrite `INTERVAL n DAY` of a column or an expression, as in MySQL, as a call that computes it."""
     count, unit = node.this, node.args.get("unit")
     name = unit.name.upper().removesuffix("S") if isinstance(unit, exp.Var) else ""
     if not isinstance(count, exp.Expr) or isinstance(count, (exp.Literal, exp.Neg)) or name not in _MADE:
@@ -236,7 +237,7 @@ _MADE = {
 
 
 def _least(node: exp.Neg) -> exp.Expr:
-    """`-128Y` is one number: without its sign it is none of its type."""
+    """Rewrite `-128Y` as one number: without its sign it is out of range for its type."""
     cast = node.this
     if not isinstance(cast, exp.Cast) or not isinstance(cast.this, exp.Literal) or cast.this.is_string:
         return node
@@ -247,7 +248,7 @@ def _least(node: exp.Neg) -> exp.Expr:
 
 
 def _call(node: exp.Anonymous) -> exp.Expr:
-    """Calls by names that the parser does not know."""
+    """Rewrite calls by names that sqlglot does not know."""
     name = node.name.lower()
     if name == "json_tuple":
         return json_fields(node)

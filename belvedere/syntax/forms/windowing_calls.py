@@ -1,6 +1,8 @@
-"""`Tumble`, `Hop`, `Cumulate` and `Session` in FROM: argument forms of the paper, of Calcite and of Flink.
+"""`Tumble`, `Hop`, `Cumulate` and `Session` in FROM: argument forms of the paper 'One SQL to Rule Them All', of Calcite
+and of Flink.
 
-In: the parser, standing at the call. Out: `exp.Table(this=WindowCall)` (`belvedere.syntax.query_tree`) with the call's alias.
+In: the parser, positioned at the call. Out: `exp.Table(this=WindowCall)` (`belvedere.syntax.query_tree`) with the
+call's alias.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from belvedere.syntax.wording import did_you_mean
 
 @dataclass(frozen=True)
 class CallForm:
-    """The arguments of a windowing function: by place, those that must be there, and how those after the time are written."""
+    """Arguments of a windowing function: their order, the required ones, and the parser of those after the time
+    column."""
 
     positions: tuple[str, ...]
     required: tuple[str, ...]
@@ -43,19 +46,19 @@ FORMS = {
     ),
 }
 FIRST = ("data", "timecol")
-"""The arguments of all of them."""
+"""The first arguments of each windowing function."""
 FUNCTIONS = tuple(kind.upper() for kind in FORMS)
 SYNONYMS = {"size": "dur", "slide": "hopsize", "step": "hopsize", "key": "keys", "zone": "timezone"}
 FLINK_NAMES = ("size", "slide", "step")
 
 
 def arguments_of(function: str) -> tuple[str, ...]:
-    """The arguments of a windowing function (in small letters), by place."""
+    """Return the arguments of a windowing function (in lower case), by position."""
     return *FIRST, *_form(function).positions
 
 
 def starts_window_call(current: Token | None, following: Token | None, third: Token | None) -> bool:
-    """Whether a windowing call begins here, bare or as `TABLE(...)`."""
+    """Return whether a windowing call begins here, directly or as `TABLE(...)`."""
     if not current or not following or following.token_type != TokenType.L_PAREN:
         return False
     if current.token_type == TokenType.TABLE:
@@ -64,7 +67,7 @@ def starts_window_call(current: Token | None, following: Token | None, third: To
 
 
 def parse_window_call(parser: PositionedParser) -> exp.Table:
-    """Read the call and the alias after it."""
+    """Parse the call and the alias after it."""
     first = parser._curr
     wrapped = parser._match(TokenType.TABLE)
     if wrapped:
@@ -149,7 +152,7 @@ def _value(parser: PositionedParser, key: str) -> exp.Expr | list[exp.Expr]:
 
 
 def _data(parser: PositionedParser) -> exp.Expr:
-    """`TABLE(T)`, `TABLE T`, `TABLE(SELECT ...)`, `(SELECT ...)` or `T`."""
+    """Parse `TABLE(T)`, `TABLE T`, `TABLE(SELECT ...)`, `(SELECT ...)` or `T`."""
     table_word = parser._match(TokenType.TABLE)
     wrapped = table_word and parser._match(TokenType.L_PAREN)
     if wrapped and parser._curr and parser._curr.token_type in (TokenType.SELECT, TokenType.WITH):
@@ -164,7 +167,7 @@ def _data(parser: PositionedParser) -> exp.Expr:
 
 
 def _partition(parser: PositionedParser) -> list[exp.Expr]:
-    """`PARTITION BY a, b` ends where the next argument begins."""
+    """Parse `PARTITION BY a, b`, which ends before the next argument."""
     columns: list[Any] = [parser._parse_column()]
     while parser._curr and parser._curr.token_type == TokenType.COMMA:
         after = parser._token(1)

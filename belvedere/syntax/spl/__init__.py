@@ -1,1 +1,1 @@
-"""The window clause of IBM Streams' SPL as text and tree."""
+"""Window clause of IBM Streams' SPL as text and tree."""

@@ -1,6 +1,6 @@
-"""Whether a text has a window of SPL, by its words alone.
+"""Fast check for SPL windows by the words of a text.
 
-In: SQL. Out: yes or no.
+In: SQL. Out: whether it may have an SPL window.
 """
 
 from __future__ import annotations

@@ -21,13 +21,13 @@ from belvedere.syntax.spl.window_words import FORGETTING, INTERVALS, KINDS, OPTI
 from belvedere.syntax.wording import nearest_name
 
 NUMBER = re.compile(r"(?P<value>[+-]?\s*(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)(?P<suffix>ul|lu|[usilbfdw])?", re.IGNORECASE)
-"""A number with SPL's numeric suffix (`10u`, `5.0f`), which is accepted and ignored."""
+"""Number with SPL's numeric suffix (`10u`, `5.0f`), which is accepted and ignored."""
 KIND_HINT = "write WINDOW (tumbling, ...), WINDOW (sliding, ...) or WINDOW (timeInterval, ...)"
 OPTION_FORM = "write WITH (window = 'sliding, count(4)', partitionBy = 'k', aggregateIncompleteWindows = true)"
 
 
 def is_kind(token: Token | None) -> bool:
-    """Whether a token is one of SPL's kinds of windows."""
+    """Return whether a token is one of SPL's window kinds."""
     return (
         token is not None
         and token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING)
@@ -36,7 +36,7 @@ def is_kind(token: Token | None) -> bool:
 
 
 def labelled(tokens: Sequence[Token | None]) -> bool:
-    """Whether `label : kind` begins here."""
+    """Return whether `label : kind` begins here."""
     name, colon, kind = (*tokens, None, None, None)[:3]
     return name is not None and colon is not None and colon.token_type == TokenType.COLON and is_kind(kind)
 
@@ -64,7 +64,7 @@ def at_options(parser: PositionedParser) -> bool:
 
 
 def mentions_window(tokens: Sequence[Token]) -> bool:
-    """Whether a statement has a window of SPL somewhere."""
+    """Return whether a statement contains an SPL window."""
     for n, token in enumerate(tokens):
         if _is_word(token, "WINDOW"):
             after = tokens[n + 1 : n + 6]
@@ -80,7 +80,7 @@ def mentions_window(tokens: Sequence[Token]) -> bool:
 
 
 def refuse_other(parser: PositionedParser) -> None:
-    """`WINDOW (` or `WINDOW label :` with something that is no kind: SPL's clause without its first word, or nothing that is known."""
+    """Reject `WINDOW (` or `WINDOW label :` followed by a word that is not a window kind."""
     curr, first = parser._curr, parser._token(1)
     if not _is_word(curr, "WINDOW") or first is None:
         return
@@ -100,7 +100,7 @@ def refuse_other(parser: PositionedParser) -> None:
 
 
 def parse_suffix(parser: PositionedParser) -> SplClause:
-    """`WINDOW (sliding, time(10), count(5), partitioned BY sym)`."""
+    """Parse `WINDOW (sliding, time(10), count(5), partitioned BY sym)`."""
     first = parser._curr
     parser._advance(2)
     clause = _clause(parser)
@@ -110,7 +110,7 @@ def parse_suffix(parser: PositionedParser) -> SplClause:
 
 
 def parse_clauses(parser: PositionedParser) -> list[SplClause]:
-    """`WINDOW C : sliding, time(10), count(5); D : tumbling, delta(i, 10)`: one clause per label."""
+    """Parse `WINDOW C : sliding, time(10), count(5); D : tumbling, delta(i, 10)`: one clause per label."""
     parser._advance()
     clauses = []
     while True:
@@ -163,7 +163,7 @@ def _take_part(parser: PositionedParser, clause: SplClause) -> None:
 
 
 def _keys(parser: PositionedParser) -> list[exp.Expr]:
-    """The expressions of PARTITION BY; they end where a part of the clause comes."""
+    """Parse the expressions of PARTITION BY, up to the next part of the clause."""
     keys: list[exp.Expr] = []
     while True:
         key = parser._parse_disjunction()
@@ -191,7 +191,7 @@ def _arguments(parser: PositionedParser) -> list[exp.Expr]:
 
 
 def _argument(parser: PositionedParser) -> exp.Expr:
-    """A number with SPL's suffix, or any expression."""
+    """Parse a number with SPL's suffix, or any expression."""
     first = parser._curr
     ahead = 0
     while (token := parser._token(ahead)) is not None and token.token_type not in (
@@ -217,7 +217,7 @@ def _argument(parser: PositionedParser) -> exp.Expr:
 
 
 def parse_options(parser: PositionedParser) -> SplClause:
-    """`WITH (window = 'C : sliding, count(4), partitioned', partitionBy = 'sym')`."""
+    """Parse `WITH (window = 'C : sliding, count(4), partitioned', partitionBy = 'sym')`."""
     first = parser._curr
     parser._advance(2)
     clause: SplClause | None = None
@@ -259,7 +259,7 @@ def parse_options(parser: PositionedParser) -> SplClause:
 
 
 def _inside(parser: PositionedParser, text: Token) -> PositionedParser:
-    """A parser of what a string says; where it finds fault, that is about where the fault is in the script."""
+    """Return a parser of the contents of a string. Its errors have approximate positions in the script."""
     inner: Any = parser.dialect.parser()
     padded = " " * (text.start + 1) + text.text
     inner.begin(list(parser.dialect.tokenize(padded)), padded)

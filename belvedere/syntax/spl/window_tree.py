@@ -1,7 +1,7 @@
-"""A window clause of SPL as it is written: nodes of the query's tree.
+"""SPL's window clause as written: nodes of the query's tree.
 
-In: nothing. Out: `SplClause` at `args["spl"]` of a table or subquery of FROM, and as a list at that of a select (SPL's own spelling,
-where a clause has the label of a table). Nothing is checked here.
+In: nothing. Out: `SplClause` at `args["spl"]` of a table or subquery of FROM, and as a list at that of a select (SPL's
+own spelling, in which a clause has the label of a table). Nothing is checked here.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from belvedere.spark_sql.dialect import SparkSql
 
 
 class SplPart(exp.Expression):
-    """One part of a clause: a word, perhaps with arguments (`called`). `this` is the word as it is written."""
+    """One part of a clause: a word, optionally with arguments (`called`). `this` is the word as written."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "called": False, "value": False}
 
     @property
     def word(self) -> str:
-        """The word in small letters."""
+        """Return the word in lower case."""
         return str(self.args["this"]).lower()
 
     @property
     def shown(self) -> str:
-        """The part as people write it."""
+        """Return the part as users write it."""
         arguments = ", ".join(a.sql(SparkSql).replace("`", "") for a in self.expressions)
         return f"{self.args['this']}({arguments})" if self.args.get("called") else str(self.args["this"])
 
 
 class SplClause(exp.Expression):
-    """A whole clause: the label of SPL's spelling, the parts in their order, and what the partitions are by."""
+    """A whole clause: the label of SPL's spelling, the parts in order, and the partition keys."""
 
     arg_types: ClassVar[dict[str, bool]] = {"label": False, "expressions": True, "keys": False}
 
     @property
     def keys(self) -> list[Any]:
-        """The expressions of PARTITION BY."""
+        """Return the expressions of PARTITION BY."""
         return self.args.get("keys") or []
 
     @property
@@ -49,6 +49,6 @@ class SplClause(exp.Expression):
 
 
 def clause_of(item: exp.Expr) -> SplClause | None:
-    """The window of a table or subquery of FROM."""
+    """Return the window of a table or subquery of FROM, or None."""
     found = item.args.get("spl")
     return found if isinstance(found, SplClause) else None

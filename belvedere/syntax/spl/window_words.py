@@ -1,4 +1,4 @@
-"""The words of SPL's window clause, in small letters, and how they are written."""
+"""Words of SPL's window clause, in lower case, with their spelling."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ OPTIONS = {
     FINAL: "flushOnFinal",
 }
 WORDS = {**KINDS, **POLICIES, **INTERVALS, **FORGETTING, PARTITIONED: "partitioned", **OPTIONS}
-"""Every word of a clause but the names of columns."""
+"""All words of a clause except column names."""
