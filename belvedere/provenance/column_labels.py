@@ -1,4 +1,4 @@
-"""Names of unnamed computed columns, for people: their expressions.
+"""Readable names of unnamed computed columns: their expressions.
 
 In: an operator, expressions and rows with the names of its plan (`group`, `aggregate`). Out: the same with `price % 3`
 and `COUNT(*)`.
@@ -19,7 +19,10 @@ from belvedere.provenance.row_predicates import RowPredicate
 
 
 def computed(node: Node) -> dict[str, Expr]:
-    """The columns of an operator that an aggregate or window functions below made, with what they are; none that has another name since."""
+    """Return an operator's columns that an aggregate or window function below computed, with their expressions.
+
+    Columns that were renamed since are left out.
+    """
     match node:
         case Aggregate():
             return {i.name: i.expr for i in (*node.keys, *node.aggregates) if not isinstance(i.expr, exp.Column)}
@@ -37,12 +40,12 @@ def computed(node: Node) -> dict[str, Expr]:
 
 
 def text_over(node: Node, expr: Expr) -> str:
-    """An expression over an operator's columns."""
+    """Return the text of an expression over an operator's columns."""
     return expression_text(replace_columns(expr, computed(node)))
 
 
 def predicate_over(node: Node, requested: RowPredicate) -> RowPredicate:
-    """Return the requested predicate on an operator's rows in a form for people."""
+    """Return the requested predicate on an operator's rows in a readable form."""
     made = computed(node)
     return replace(requested, tests=tuple(replace_columns(t, made) for t in requested.tests))
 
@@ -56,7 +59,7 @@ def group_text(node: Aggregate, members: Iterable[str] | None = None) -> str:
 
 
 def shown(node: Node, read: FoundRows) -> FoundRows:
-    """A sample of an operator's rows without hidden columns, each column by what it is."""
+    """Return a sample of an operator's rows without hidden columns. Unnamed columns are named by their expressions."""
     names = {c.name: c.name for c in node.schema.visible or node.schema}
     names |= {n: expression_text(e) for n, e in computed(node).items() if n in names}
     rows = tuple({names[n]: v for n, v in r.items() if n in names} for r in read.rows)

@@ -1,6 +1,6 @@
-"""Values of rows as expressions that every printer of expressions takes, and the tests that find a row by them.
+"""Values of rows as literals for every SQL printer, and tests that find a row by them.
 
-In: Python values with Arrow types. Out: sqlglot trees. A value that has no literal gives None: no test by it is made.
+In: Python values with Arrow types. Out: sqlglot trees. A value that has no literal gives None and no test.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ types = pa.types
 
 
 def constant(value: Any, type_: pa.DataType) -> Expr | None:
-    """The literal of a value; None where its type has none that is compared."""
+    """Return the literal of a value; None if its type has no comparable literal."""
     if value is None:
         return exp.Null()
     if types.is_boolean(type_):
@@ -47,7 +47,7 @@ def _number(text: str) -> Expr:
 
 
 def _double(value: float) -> Expr:
-    """No database is asked for what is no number, or infinite: only Spark says it."""
+    """Return the literal of a double. NaN and infinities are compared by Spark alone, never by a database."""
     if not math.isfinite(value):
         return exp.cast(exp.Literal.string(str(value)), "double", dialect="spark")
     text = repr(value)
@@ -60,13 +60,13 @@ def _decimal(value: Decimal, type_: pa.Decimal128Type) -> Expr:
 
 
 def _time(value: datetime, type_: pa.TimestampType) -> Expr:
-    """A timestamp without a zone is compared with its text, which every database reads as one."""
+    """Return the literal of a time. A timestamp without a zone is compared by its text, which every database parses."""
     text = exp.Literal.string(value.replace(tzinfo=None).isoformat(" ", "microseconds"))
     return text if type_.tz is None else exp.Cast(this=text, to=exp.DataType.build("TIMESTAMP", dialect="spark"))
 
 
 def row_tests(row: Mapping[str, Any], columns: Mapping[str, pa.DataType]) -> tuple[Expr, ...]:
-    """That each of these columns has the row's value. NULL is a value like others."""
+    """Return tests that these columns have the row's values; NULL equals NULL."""
     tests: list[Expr] = []
     for name, type_ in columns.items():
         value = constant(row[name], type_)
@@ -78,14 +78,14 @@ def row_tests(row: Mapping[str, Any], columns: Mapping[str, pa.DataType]) -> tup
 
 
 def is_constant(expr: Expr | None) -> bool:
-    """Whether an expression is a literal as `constant` makes them."""
+    """Return whether an expression is a literal in the form of `constant`."""
     if isinstance(expr, exp.Cast | exp.Neg | exp.Paren):
         return is_constant(expr.this)
     return isinstance(expr, exp.Literal | exp.Null | exp.Boolean)
 
 
 def fixed_columns(tests: tuple[Expr, ...]) -> dict[str, Expr]:
-    """The columns that tests give one value, with it."""
+    """Return the columns that tests fix to one value, with the value."""
     found: dict[str, Expr] = {}
     for test in tests:
         if (
@@ -98,7 +98,7 @@ def fixed_columns(tests: tuple[Expr, ...]) -> dict[str, Expr]:
 
 
 def is_impossible(test: Expr) -> bool:
-    """Whether a comparison of two literals can never hold."""
+    """Return whether a comparison of two literals is never TRUE."""
     if not isinstance(test, exp.EQ | exp.Is | exp.NullSafeEQ):
         return False
     left, right = _bare(test.this), _bare(test.expression)
@@ -121,7 +121,7 @@ def _value(literal: Expr) -> str | bool | Decimal | None:
 
 
 def _bare(expr: Expr) -> Expr:
-    """A literal without parentheses, and without a cast to a type that it has anyway."""
+    """Return a literal without parentheses and redundant casts."""
     while isinstance(expr, exp.Paren) or (isinstance(expr, exp.Cast) and _is_of(expr.this, expr.to)):
         expr = expr.this
     return expr

@@ -1,4 +1,4 @@
-"""Provenance answers as documents: JSON values, relations by their names.
+"""Provenance answers as JSON documents that name relations as the script does.
 
 In: a `Why` or a `WhyNot`, and the columns that its reader may see. Out: dicts and lists, for `--json`, REST, agents and
 the console.
@@ -18,12 +18,12 @@ from belvedere.values.row_texts import value_text
 
 Row = Mapping[str, Any]
 Show = Callable[[str, Row], Row | None]
-"""A row of a relation, by its id, as the reader of the document may see it; None: not at all."""
+"""Function from a relation's id and a row to the part that the reader may see; None if nothing may be seen."""
 _PRIVATE = re.compile(r"(?<!\w)_\w+")
 
 
 def document(catalog: Catalog, answer: Why, show: Show) -> dict[str, Any]:
-    """A row of a view, and what it was made of."""
+    """Return the document of a view's row and its input rows."""
     found: dict[str, Any] = {
         "view": catalog.name_of(answer.view),
         "sql": answer.sql,
@@ -39,7 +39,7 @@ def document(catalog: Catalog, answer: Why, show: Show) -> dict[str, Any]:
 
 
 def since_document(catalog: Catalog, view: str, found: Since, show: Show) -> dict[str, Any]:
-    """Since when a row of a relation is there: epochs with their clocks, and the versions of a history."""
+    """Return the document on the age of a row: epochs with their clocks, and the versions of a history."""
     versions = [
         {
             "row": _row(show(view, v.row)),
@@ -66,7 +66,7 @@ def _moment(moment: Moment | None) -> dict[str, Any] | None:
 
 
 def read_document(catalog: Catalog, read: FoundRows, show: Show) -> dict[str, Any]:
-    """Rows that were found."""
+    """Return the document of found rows."""
     return {
         "relation": relation_name(catalog, read.relation),
         "how": read.words,
@@ -79,9 +79,11 @@ def read_document(catalog: Catalog, read: FoundRows, show: Show) -> dict[str, An
 
 
 def rows_of(read: FoundRows, show: Show) -> list[Row]:
-    """The rows of a sample that may be seen: those between operators only where all relations may be that they are made of.
+    """Return the visible rows of a sample. Rows between operators require access to all relations that they derive
+    from.
 
-    Their columns are named by expressions: one with a private column is seen by who sees that column.
+    Their columns are named by expressions. A reader sees an expression with a private column only if it sees the
+    column.
     """
     if read.between:
         if any(show(i, {}) is None for i in read.between):
@@ -93,7 +95,7 @@ def rows_of(read: FoundRows, show: Show) -> list[Row]:
 
 
 def why_not_document(catalog: Catalog, answer: WhyNot, show: Show) -> dict[str, Any]:
-    """Where the rows of a row that is missing vanish."""
+    """Return the document on the operators that drop a missing row."""
     return {
         "view": catalog.name_of(answer.view),
         "sql": answer.sql,
@@ -122,11 +124,11 @@ def _row(row: Row | None) -> dict[str, Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it; what JSON has not as the text that people read."""
+    """Return a value as JSON; values that JSON cannot express become text."""
     if isinstance(value, dict):
         return {str(n): _plain(v) for n, v in value.items()}
     if isinstance(value, list):
-        is_map = bool(value) and all(isinstance(v, tuple) for v in value)  # Arrow gives maps as pairs
+        is_map = bool(value) and all(isinstance(v, tuple) for v in value)  # Arrow returns maps as pairs
         return _plain(dict(value)) if is_map else [_plain(v) for v in value]
     if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
@@ -134,7 +136,7 @@ def _plain(value: Any) -> Any:
 
 
 def relation_name(catalog: Catalog, id_: str) -> str:
-    """A relation as the script spells it; a table of the store's own by its name."""
+    """Return the name of a relation as the script spells it; internal tables keep their own name."""
     return catalog.name_of(id_) if _is_known(catalog, id_) else id_
 
 
@@ -143,7 +145,7 @@ def _is_known(catalog: Catalog, id_: str) -> bool:
 
 
 def visible(catalog: Catalog, id_: str, row: Row) -> Row:
-    """A row without hidden columns; of the store's own tables all columns."""
+    """Return a row without hidden columns; rows of internal tables keep all columns."""
     if not _is_known(catalog, id_):
         return row
     shown = {c.name for c in catalog.schema_of(id_).visible}

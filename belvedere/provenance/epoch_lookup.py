@@ -1,7 +1,8 @@
-"""In which epoch something was: what the store remembers of its epochs.
+"""Look up the epoch of an event in the epochs that the store remembers.
 
-In: a time, or an epoch, and the number of a row that arrived. Out: the epoch with its clock, and what its arrivals have in common. The
-store has the clocks of its last epochs, and of sources that can be read again in which epoch each row came.
+In: a time or an epoch, and the number of a row that arrived. Out: the epoch with its clock, and a predicate on its
+arrivals. The store has the clocks of its last epochs. For sources that can be read again it also has the epoch of each
+row.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from belvedere.values.row_texts import value_text
 
 @dataclass(frozen=True)
 class Moment:
-    """An epoch; `epoch` is None where the store has forgotten which it was. `time` is its clock: what now() was, in UTC."""
+    """An epoch and its clock, the value of now() in UTC. `epoch` is None if the store no longer knows its number."""
 
     epoch: int | None
     time: datetime
@@ -40,7 +41,8 @@ class Moment:
 
 
 def arrival(query_runner: QueryRunner, input_: str, time: datetime, uid: int) -> Moment:
-    """The epoch that took in a row of an input: the first that is not before its `_ingest_time` and has numbered its `_uid`."""
+    """Return the epoch that accepted an input row: the first with a clock >= its `_ingest_time` and a larger next
+    `_uid`."""
     (least, first), *_ = query_runner.reader.execute(f"SELECT min(epoch), min(clock) FROM {EPOCH}")
     if first is not None and (least == 1 or int(first) <= microseconds(time)):
         later = f"SELECT epoch FROM {EPOCH} WHERE clock >= {microseconds(time)} ORDER BY epoch"
@@ -52,7 +54,10 @@ def arrival(query_runner: QueryRunner, input_: str, time: datetime, uid: int) ->
 
 
 def emitted_in(query_runner: QueryRunner, time: datetime) -> Moment:
-    """The epoch that emitted what was due at a time: the first whose clock is not before it; not known where several have the clock."""
+    """Return the epoch that emitted rows due at a time: the first whose clock is not before it.
+
+    The epoch is unknown if several have that clock.
+    """
     (least, first), *_ = query_runner.reader.execute(f"SELECT min(epoch), min(clock) FROM {EPOCH}")
     if first is None or (least != 1 and int(first) > microseconds(time)) or len(_epochs(query_runner, time)) > 1:
         return Moment(None, time)
@@ -61,8 +66,9 @@ def emitted_in(query_runner: QueryRunner, time: datetime) -> Moment:
 
 
 def arrived_in(query_runner: QueryRunner, moment: Moment) -> RowPredicate:
-    """Return the predicate on an input's rows that an epoch accepted: by their epoch number; if that is no longer
-    known, by their time.
+    """Return the predicate on the input rows that an epoch accepted.
+
+    It tests row numbers (`_uid`), or the time if the store no longer knows the epoch.
     """
     last = None if moment.epoch is None else _row(query_runner, moment.epoch)
     before = None if moment.epoch is None else _row(query_runner, moment.epoch - 1)
@@ -75,7 +81,7 @@ def arrived_in(query_runner: QueryRunner, moment: Moment) -> RowPredicate:
 
 
 def _epochs(query_runner: QueryRunner, time: datetime) -> list[int]:
-    """The epochs with this clock that the store remembers."""
+    """Return the remembered epochs with this clock."""
     rows = query_runner.reader.execute(f"SELECT epoch FROM {EPOCH} WHERE clock = {microseconds(time)} ORDER BY epoch")
     return [int(r[0]) for r in rows]
 
@@ -90,7 +96,7 @@ def _next_uid(row: EpochRow) -> int:
 
 
 def _spanned(query_runner: QueryRunner, input_: str, uid: int) -> Moment | None:
-    """The epoch that took the row of its source, where that is written down."""
+    """Return the epoch that read the row from its source, if the store recorded it."""
     if SPANS.name not in query_runner.tables:
         return None
     tests = (

@@ -1,6 +1,6 @@
 """Findings on an existing or missing row: values for trees and documents.
 
-In: results of `why` and `why_not`. Out: a tree of findings. It sends no query itself.
+In: results of `why` and `why_not`. Out: a tree of findings. This module sends no query.
 """
 
 from __future__ import annotations
@@ -16,60 +16,59 @@ from belvedere.provenance.epoch_lookup import Moment
 
 @dataclass(frozen=True)
 class FoundRows:
-    """Rows of one relation that a row was made of: how many, and the first of them by key."""
+    """Rows of one relation from which a row was computed: their number, and the first ones by key."""
 
     relation: str
-    """The relation's id; of what was dropped on the way, that of the operator's first input."""
+    """The relation's id; for rows dropped by an operator, the id of the operator's first input."""
     words: str
     count: int = 0
     rows: tuple[Mapping[str, Any], ...] = ()
     order: tuple[str, ...] = ()
-    """The columns by which the sample is the first rows."""
+    """Columns by which the sample is ordered."""
     untold: str = ""
     """Why its rows are not available."""
     below: tuple[Why, ...] = ()
-    """For rows of views that were followed: what they were made of."""
+    """For followed rows of views: their own input rows."""
     between: tuple[str, ...] = ()
-    """For rows between operators, which are not rows of `relation`: all relations whose columns they may have, by their
-    ids.
-    """
+    """For rows between operators, which are not rows of `relation`: the ids of all relations whose columns they may
+    have."""
     last: Mapping[str, Any] | None = None
     """The last row of an input to arrive, if requested."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """A row as it was from one epoch to another."""
+    """A row's values from one epoch to another."""
 
     row: Mapping[str, Any]
     since: Moment
     until: Moment | None
-    """None: it holds."""
+    """End of the version; None for the present version."""
     made_by: tuple[FoundRows, ...] = ()
-    """Rows of the inputs that came or went in the epoch in which it began, and that the row was made of."""
+    """Input rows of this version that arrived or were deleted in its first epoch."""
 
 
 @dataclass(frozen=True)
 class Since:
-    """Since when a row is there."""
+    """The age of a row."""
 
     appeared: Moment | None
-    """Since when there is a row of its key; None: not known."""
+    """First appearance of a row with its key; None: not known."""
     changed: Moment | None
-    """When it last changed; where that is not `exact`, when the last of the rows arrived that it is made of. None: not known."""
+    """Last change of the row; None: not known. If not `exact`, the arrival of its last input row."""
     exact: bool
     versions: tuple[Version, ...] = ()
     """The newest versions of the row in a relation WITH HISTORY, newest first."""
     count: int = 0
-    """How many versions its history has."""
+    """Number of versions in its history."""
     made_by: tuple[FoundRows, ...] = ()
-    """Rows of the inputs that arrived in the epoch of `changed`, for a view without a history."""
+    """Input rows that arrived in the epoch of `changed`, for a view without a history."""
     unknown: tuple[str, ...] = ()
     """Facts that are not known."""
 
 
 def since_text(found: Since) -> str:
-    """The answer in a line; "" where nothing is known."""
+    """Return the age of a row as one line; "" if nothing is known."""
     if found.changed is None:
         return ""
     if not found.exact:
@@ -83,24 +82,24 @@ def since_text(found: Since) -> str:
 
 @dataclass(frozen=True)
 class Why:
-    """A row of a view, and what it was made of; as text it is a tree."""
+    """A row of a view and its input rows; its text form is a tree."""
 
     catalog: Catalog = field(repr=False, compare=False)
     as_text: Callable[[Why], str] = field(repr=False, compare=False)
-    """Makes the tree of it."""
+    """Function that returns its tree as text."""
     view: str
     sql: str
     row: Mapping[str, Any]
     epoch: int | None
-    """That in which the rows were read; of a relation that is no view the one in which it was found."""
+    """Epoch in which the rows were read. For a relation that is not a view: the epoch in which the row was found."""
     reads: tuple[FoundRows, ...] = ()
     dropped: tuple[FoundRows, ...] = ()
     late: tuple[FoundRows, ...] = ()
-    """Rows of `LATE(T)`, which are for who may read it."""
+    """Rows of `LATE(T)`, for readers with access to it."""
     inputs: tuple[FoundRows, ...] = ()
-    """The rows of each input that it comes from, through all views between; of rows that were followed it is left out."""
+    """Input rows of each input, through all views between; empty for followed rows."""
     since: Since | None = None
-    """Since when the row is there; of rows that were followed it is left out."""
+    """Age of the row; None for followed rows."""
 
     def __str__(self) -> str:
         return self.as_text(self)
@@ -133,36 +132,36 @@ class PruningKind(StrEnum):
 
 @dataclass(frozen=True)
 class PruningOperator:
-    """The first operator on one way at which the wanted rows vanish, with the rows that nearly made them."""
+    """The first operator on one path that drops the requested rows, with the rows that nearly match."""
 
     view: str
-    """The view whose query has the operator; of an input that has no such rows the input itself."""
+    """The view whose query has the operator. If an input has no such rows: the input itself."""
     at: PruningKind
     words: str
     near: tuple[FoundRows, ...] = ()
     condition: str = ""
     """The requested condition at this operator."""
     through: tuple[str, ...] = ()
-    """The ids of the views on the way, from the one that was asked for."""
+    """Ids of the views on the path, from the requested view on."""
     steps: tuple[str, ...] = ()
-    """The operators on the way that say by what rows were looked for."""
+    """Operators on the path, with the predicates on their rows."""
     unfollowed: tuple[str, ...] = ()
-    """Tests that could not be followed below an operator, each with its name."""
+    """Tests that could not be followed below an operator, each with the operator's name."""
 
 
 @dataclass(frozen=True)
 class WhyNot:
-    """Where the rows of a relation with a condition vanish; as text it is a tree."""
+    """The operators that drop the rows of a relation with a condition; its text form is a tree."""
 
     catalog: Catalog = field(repr=False, compare=False)
     as_text: Callable[[WhyNot], str] = field(repr=False, compare=False)
-    """Makes the tree of it."""
+    """Function that returns its tree as text."""
     view: str
     sql: str
     condition: str
     epoch: int | None
     there: int
-    """How many rows have it: where there are any, nothing is lost."""
+    """Number of existing rows that satisfy the condition. If it is not 0, no row is missing."""
     lost: tuple[PruningOperator, ...] = ()
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Rows that were found: how many, and the first of them by key.
+"""Found rows: their number, and the first ones by key.
 
 In: plans of rows. Out: counts and samples, all of one epoch.
 """
@@ -21,28 +21,28 @@ from belvedere.schema import INGEST_TIME, UID, Schema
 from belvedere.store.protocol import EpochRow
 
 SAMPLE = 5
-"""How many rows are shown of each relation."""
+"""Default number of rows in a sample."""
 COUNT = "n"
 LAST = (Order(column(INGEST_TIME), descending=True), Order(column(UID), descending=True))
 
 
 def counted(rows: Node) -> Node:
-    """How many rows there are."""
+    """Return the plan that counts rows."""
     return Aggregate(rows, (), (Item(COUNT, exp.Count(this=exp.Star()), pa.int64(), nullable=False),))
 
 
 def sampled(rows: Node, order: tuple[str, ...], size: int) -> Node:
-    """The first rows by key."""
+    """Return the plan of the first rows in an order."""
     return TopK(rows, tuple(Order(column(n)) for n in order), size)
 
 
 def sample_order(schema: Schema) -> tuple[str, ...]:
-    """The key of a relation, as far as it can be ordered."""
+    """Return the key columns of a relation that can be ordered."""
     return tuple(n for n in schema.key or () if not pa.types.is_nested(schema[n].type))
 
 
 def relations_of(node: Node) -> tuple[str, ...]:
-    """The relations whose columns the rows of an operator may have."""
+    """Return the relations whose columns an operator's rows may have."""
     return tuple(dict.fromkeys(_scanned(node)))
 
 
@@ -55,13 +55,13 @@ def _scanned(node: Node) -> Iterator[str]:
 
 
 def not_stored(query_runner: QueryRunner, read: FoundRows) -> FoundRows:
-    """That the rows of a relation are nowhere."""
+    """Return the finding that the rows of a relation are not stored."""
     return replace(read, untold=why_not_stored(query_runner.catalog, read.relation))
 
 
 @dataclass(frozen=True)
 class Question:
-    """Rows that are to be counted and sampled."""
+    """A query for the number and a sample of rows."""
 
     read: FoundRows
     rows: Node | None
@@ -72,11 +72,9 @@ class Question:
 def answered(
     query_runner: QueryRunner, questions: Sequence[Question], size: int
 ) -> tuple[EpochRow | None, list[FoundRows]]:
-    """Count and sample the rows of each question, all of one epoch, which is given too."""
+    """Count and sample the rows of each question in one epoch, and return that epoch."""
     parts = [_plans(q, size) for q in questions]
-    plans = list(
-        dict.fromkeys(p for part in parts for p in part)
-    )  # the rows that a view read may be those of the inputs, too
+    plans = list(dict.fromkeys(p for part in parts for p in part))  # the rows that a view reads may also be input rows
     asked = query_runner.ask(plans)
     answers = dict(zip(plans, asked.rows, strict=True))
     return asked.epoch, [_read(q.read, [answers[p] for p in part]) for q, part in zip(questions, parts, strict=True)]

@@ -1,6 +1,6 @@
-"""Values by which a row is named, as tests of its columns.
+"""Key values of a row as tests of its columns.
 
-In: values as people and requests give them. Out: what is wanted of a relation's rows.
+In: values from users and requests. Out: a predicate on a relation's rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from belvedere.values.input_rows import as_instant
 
 
 def key_tests(catalog: Catalog, id_: str, key: Mapping[str, Any]) -> RowPredicate:
-    """That a row has these values, by its columns' names. Raises B2002 for a column that there is not, B8114 for no such mapping."""
+    """Return the predicate for a row with these values by column name.
+
+    Raises B2002 for an unknown column, B8114 if `key` is not a mapping from names to values.
+    """
     if not isinstance(key, Mapping):
         hint = 'write {"column": value}; conditions are for `belvedere why`'
         raise fail("B8114", f"a key must be a dict of the key columns' values, not {key!r}", hint=hint)
@@ -37,7 +40,7 @@ def key_tests(catalog: Catalog, id_: str, key: Mapping[str, Any]) -> RowPredicat
 
 
 def typed_value(known: Column, value: Any) -> Any:
-    """A value as its column has it. Raises B8113 where it does not fit."""
+    """Convert a value to the type of its column. Raises B8113 if it does not fit."""
     try:
         if isinstance(value, str) and known.type == TIMESTAMP:
             return as_instant(value)
@@ -46,5 +49,5 @@ def typed_value(known: Column, value: Any) -> Any:
         if isinstance(value, str) and not pa.types.is_string(known.type):
             return pa.array([value]).cast(known.type)[0].as_py()
         return pa.array([value], known.type)[0].as_py()
-    except (ValueError, TypeError, NotImplementedError, OverflowError) as error:  # those of Arrow are such, too
+    except (ValueError, TypeError, NotImplementedError, OverflowError) as error:  # Arrow's errors are subclasses
         raise fail("B8113", f"`{known.name}` is {type_text(known.type)}, not {value!r}", detail=str(error)) from None

@@ -1,7 +1,7 @@
-"""The wanted rows of an operator as a plan, with each test as low as it may be asked.
+"""Plans for the requested rows of an operator, with each test pushed down as far as possible.
 
-In: an operator and what is wanted of its rows. Out: a plan that gives these rows, so that a database finds them by its indexes and a
-group is computed without the others.
+In: an operator and the requested predicate on its rows. Out: a plan for these rows. A database finds them by its
+indexes, and one group is computed without the others.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from belvedere.provenance.row_predicates import RowPredicate
 from belvedere.provenance.why_not.pushed_tests import passing
 
 Definition = Callable[[str], Node | None]
-"""The plan of a relation that is not stored."""
+"""Function that returns the plan of a relation that is not stored."""
 
 
 def restricted(node: Node, requested: RowPredicate) -> Node:
-    """The wanted rows of an operator, computed over all of its rows."""
+    """Return the plan of an operator's requested rows, computed from all of its rows."""
     condition = conjunction(requested.tests)
     rows = node if condition is None else Filter(node, condition)
     for match in requested.matches:
@@ -28,8 +28,9 @@ def restricted(node: Node, requested: RowPredicate) -> Node:
 
 
 def narrowed(node: Node, requested: RowPredicate, definition: Definition) -> Node:
-    """Return an operator's plan for the requested rows, with each test as low as possible; scans of relations that are
-    not stored are replaced by their plans.
+    """Return an operator's plan for the requested rows, with each test pushed down as far as possible.
+
+    Scans of relations that are not stored are replaced by their plans.
     """
     if isinstance(node, Scan):
         plan = inline(node, lambda i: definition(i) if i == node.relation else None)

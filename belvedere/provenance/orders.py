@@ -15,7 +15,7 @@ from belvedere.provenance.row_predicates import of_other, other
 
 
 def ahead_of(node: TopK) -> Expr:
-    """The rows before the other one in the order of the node, and that row itself; ties as the node breaks them."""
+    """Return the condition for rows that sort before the other one, or are that row. Ties are broken as in the node."""
     orders = (*node.order, *node.tie_order)
     ways: list[Expr] = []
     equal: list[Expr] = []
@@ -30,7 +30,7 @@ def ahead_of(node: TopK) -> Expr:
 
 
 def ahead_of_values(node: TopK, values: Mapping[str, Expr]) -> tuple[Expr, ...]:
-    """The same for one row of which these columns are known; nothing where the order reads others."""
+    """Return the same condition for one row with these known columns; empty if the order reads other columns."""
     known = {other(n).name: v for n, v in values.items()}
     condition = ahead_of(node)
     read = {c for c in columns_of(condition) if c not in node.input.schema.names}
@@ -38,7 +38,7 @@ def ahead_of_values(node: TopK, values: Mapping[str, Expr]) -> tuple[Expr, ...]:
 
 
 def _before(order: Order) -> Expr:
-    """That a row's sort key is strictly before the other's."""
+    """Return the condition that a row's sort key is strictly before the other's."""
     mine, theirs = order.expr, of_other(order.expr)
     kind = exp.GT if order.descending else exp.LT
     nulls, values = (mine, theirs) if order.nulls_come_first else (theirs, mine)

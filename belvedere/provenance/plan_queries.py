@@ -1,6 +1,8 @@
-"""Ask plans over stored relations: the database where it says them exactly as Spark does, Spark for the rest; all of one epoch.
+"""Queries of plans over stored relations, all in one epoch.
 
-In: plans, a store's reader, its tables, a session of Spark where there may be one. Out: rows, in the order of the plans.
+The database answers plans that it computes exactly as Spark does. Spark answers the others.
+
+In: plans, a store's reader, its tables, a Spark session if there is one. Out: rows, in the order of the plans.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ BySpark = Callable[[Sequence[Node], Mapping[str, pa.Table | Rows], datetime], li
 
 @dataclass(frozen=True)
 class Answers:
-    """The epoch that was read, and of each plan its rows, or why there are none."""
+    """The epoch that was read, and for each plan its rows or the reason that they are not available."""
 
     epoch: EpochRow | None
     rows: tuple[pa.Table | Diagnostic, ...]
@@ -39,7 +41,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class QueryRunner:
-    """A store that can be asked plans of a script. `held` gives the rows of a relation that lies in the state alone."""
+    """A store that answers plans of a script. `held` returns the rows of a relation that is only in the state."""
 
     catalog: Catalog
     tables: Mapping[str, StoredTable]
@@ -48,15 +50,15 @@ class QueryRunner:
     held: Mapping[str, Callable[[], pa.Table]] = field(default_factory=dict)
 
     def definition(self, id_: str) -> Node | None:
-        """The plan of a relation that is not stored, whose rows follow from what is."""
+        """Return the plan that computes a relation that is not stored from stored ones; None if there is none."""
         return from_covering_view(self.catalog, id_, self.tables) or plan_of_unstored(self.catalog, id_, self.tables)
 
     def is_there(self, id_: str) -> bool:
-        """Whether a relation's rows can be read."""
+        """Return whether a relation's rows can be read."""
         return id_ in self.tables or id_ in self.held or self.definition(id_) is not None
 
     def ask(self, plans: Sequence[Node]) -> Answers:
-        """The rows of each plan, in one snapshot. Raises B7063 where no epoch has made the tables."""
+        """Return the rows of each plan, in one snapshot. Raises B7063 if no epoch has created the tables."""
         plans = [prune(p) for p in plans]  # an unused aggregate may be one that the database does not compute
         sets = Sets()
         texts = [self._text(plan, sets) for plan in plans]
@@ -90,7 +92,7 @@ class QueryRunner:
             return False
 
     def _text(self, plan: Node, sets: Sets) -> str | Diagnostic:
-        """The SQL of a plan, or why the database cannot answer it."""
+        """Return the SQL of a plan, or the reason that the database cannot answer it."""
         for node in plan.walk():
             if isinstance(node, Scan) and node.relation not in self.tables:
                 return self._not_there(node.relation)
@@ -123,7 +125,7 @@ class QueryRunner:
 
 
 def _take(into: dict[str, pa.Table | Rows], id_: str, schema: Schema, batches: pa.RecordBatchReader) -> None:
-    """The columns of a relation as they come: few rows in memory, others in a file that goes with them."""
+    """Store the batches of a relation: few rows in memory, more in a temporary file."""
     taken = Scratch(pa.schema([batches.schema.field(n) for n in schema.names]))
     for batch in batches:
         taken.add(batch.select(schema.names))

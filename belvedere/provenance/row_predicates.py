@@ -1,6 +1,7 @@
-"""Which rows of a relation are wanted: tests of its columns, and other rows that must, or must not, match.
+"""Predicates on the rows of a relation: tests of its columns, and other rows that must, or must not, match.
 
-In: conditions over columns, plans of other rows. Out: what is wanted of an operator's rows; `narrowing` makes a plan of it.
+In: conditions over columns, plans of other rows. Out: predicates on an operator's rows, which `narrowing` turns into
+plans.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from belvedere.plan.operators.nodes import Expr, Node, Project
 from belvedere.plan.operators.project import item_of
 
 MARK = "~wanted"
-"""Behind the names of the columns of the rows that must match, so that they are disjoint from the relation's own."""
+"""Suffix of the column names of matching rows. It keeps them distinct from the relation's own columns."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """There is one of `rows` for which the condition holds, over the relation's columns and theirs (`negated`: there is none)."""
+    """The condition that a row of `rows` matches, over both relations' columns (`negated`: that none matches)."""
 
     rows: Node
     condition: Expr
@@ -28,13 +29,13 @@ class Match:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The columns of the relation that the condition reads."""
+        """Return the columns of the relation that the condition reads."""
         return columns_of(self.condition) - set(self.rows.schema.names)
 
 
 @dataclass(frozen=True)
 class RowPredicate:
-    """Rows for which all tests hold and all matches are there; without any all rows."""
+    """A predicate that is TRUE if all tests and all matches are; without any it selects all rows."""
 
     tests: tuple[Expr, ...] = ()
     matches: tuple[Match, ...] = ()
@@ -47,7 +48,7 @@ class RowPredicate:
         return RowPredicate(tests, (*self.matches, *other.matches))
 
     def over(self, mapping: Mapping[str, Expr]) -> RowPredicate:
-        """The same over the columns of which these expressions make the relation's."""
+        """Return the predicate over other columns, from which these expressions compute the relation's columns."""
         tests = tuple(replace_columns(t, mapping) for t in self.tests)
         return RowPredicate(
             tests, tuple(replace(m, condition=replace_columns(m.condition, mapping)) for m in self.matches)
@@ -65,32 +66,33 @@ class RowPredicate:
 
 
 def test(*conditions: Expr) -> RowPredicate:
-    """Rows for which these conditions are TRUE."""
+    """Return the predicate that these conditions are TRUE."""
     return RowPredicate(conditions)
 
 
 def marked(rows: Node) -> Node:
-    """Rows under names that no relation's own columns have."""
+    """Return rows with column names that no relation has."""
     return Project(rows, tuple(item_of(c, c.name + MARK) for c in rows.schema))
 
 
 def other(name: str) -> exp.Column:
-    """A column of the rows that must match, by its own name."""
+    """Return a column of the matching rows, given its original name."""
     return column(name + MARK)
 
 
 def of_other(expr: Expr, names: Collection[str] | None = None) -> Expr:
-    """An expression over the columns of the rows that must match; with `names` only these columns are theirs."""
+    """Return an expression over columns of the matching rows; with `names` only these columns are theirs."""
     return map_columns(expr, lambda c: other(c.name) if names is None or c.name in names else c)
 
 
 def same(pairs: Mapping[str, Expr] | None, names: Collection[str] = ()) -> tuple[Expr, ...]:
-    """That columns of the matching rows have the values of the relation's expressions, NULLs too; `names`: those of its own columns."""
+    """Return tests that columns of matching rows equal the relation's expressions or its columns `names`; NULL equals
+    NULL."""
     found = {**{n: column(n) for n in names}, **(pairs or {})}
     return tuple(exp.NullSafeEQ(this=e.copy(), expression=other(n)) for n, e in found.items())
 
 
 def matching(rows: Node, *conditions: Expr, negated: bool = False) -> RowPredicate:
-    """Rows that one of the others matches by conditions over own columns and `other` ones."""
+    """Return the predicate that one of `rows` matches, by conditions over own columns and `other` ones."""
     condition = conjunction(conditions) or exp.true()
     return RowPredicate((), (Match(marked(rows), condition, negated),))

@@ -1,4 +1,4 @@
-"""Provenance answers as trees for people: in a terminal, or as text.
+"""Provenance answers as trees, for a terminal or as text.
 
 In: a `Why` or a `WhyNot`. Out: trees, their text. `belvedere.provenance.document` has the form for programs.
 """
@@ -21,7 +21,7 @@ from belvedere.schema import UID
 from belvedere.syntax.wording import counted
 
 ENDLESS = 10_000
-"""Columns of a line that never breaks."""
+"""Width in columns of a line that is never wrapped."""
 
 
 def why_tree(answer: Why) -> Tree:
@@ -42,7 +42,7 @@ def why_tree(answer: Why) -> Tree:
 
 
 def why_not_tree(answer: WhyNot) -> Tree:
-    """Where the rows vanish of a row that is missing."""
+    """Return the tree of the operators that drop a missing row."""
     name = shown_names(answer.view)
     epoch = "" if answer.epoch is None else f"   (epoch {answer.epoch})"
     if answer.there:
@@ -62,7 +62,7 @@ def why_not_tree(answer: WhyNot) -> Tree:
 
 
 def add_since(catalog: Catalog, tree: Tree, view: str, found: Since) -> None:
-    """Since when a row is there, below a tree."""
+    """Add the age of a row to a tree."""
     words = since_text(found)
     branch = tree.add(words or "when it appeared is not known")
     for read in found.made_by:
@@ -79,7 +79,7 @@ def add_since(catalog: Catalog, tree: Tree, view: str, found: Since) -> None:
 
 
 def print_tree(tree: Tree) -> None:
-    """Print a tree as its text is: values are no markup, and a line is cut nowhere where no terminal has a width."""
+    """Print a tree. Values are not interpreted as markup. Lines are cut only at the width of a terminal."""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = ENDLESS
@@ -87,14 +87,14 @@ def print_tree(tree: Tree) -> None:
 
 
 def tree_text(tree: Tree) -> str:
-    """A tree as lines, none of them cut."""
+    """Return a tree as lines, none of them cut."""
     text = io.StringIO()
     Console(file=text, width=ENDLESS, highlight=False, markup=False, emoji=False, color_system=None).print(tree)
     return text.getvalue().rstrip("\n")
 
 
 def add_read(catalog: Catalog, tree: Tree, read: FoundRows, name: str) -> None:
-    """Rows of a relation below a tree."""
+    """Add rows of a relation to a tree."""
     words = f", {read.words}" if read.words else ""
     title = f"{name}{relation_name(catalog, read.relation)}"
     branch = tree.add(
@@ -112,12 +112,12 @@ def add_read(catalog: Catalog, tree: Tree, read: FoundRows, name: str) -> None:
 
 
 def order_names(order: Sequence[str]) -> list[str]:
-    """The columns of an order as people know them: rows get `_uid` as they arrive."""
+    """Return readable names of order columns: `_uid` is the order of arrival."""
     return ["their arrival" if name == UID else name for name in order]
 
 
 def row_text(row: Mapping[str, Any]) -> str:
-    """A row in one line."""
+    """Return a row as one line."""
     return ", ".join(f"{n} = {'NULL' if v is None else v}" for n, v in row.items())
 
 
@@ -127,5 +127,5 @@ def why_text(answer: Why) -> str:
 
 
 def why_not_text(answer: WhyNot) -> str:
-    """Where the rows vanish of a row that is missing, as text."""
+    """Return the operators that drop a missing row as text."""
     return tree_text(why_not_tree(answer))

@@ -1,1 +1,1 @@
-"""Why a row is there: plans read backwards."""
+"""The reason that a row exists: plans traced backwards."""

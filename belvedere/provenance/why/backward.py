@@ -1,11 +1,11 @@
-"""A plan read backwards: which rows of the relations that it scans the wanted rows of its result are made of.
+"""Backward tracing of a plan: the rows of scanned relations from which requested rows of its result are computed.
 
-In: a plan and what is wanted of its result. Out: a `Traced` for each way from the result to a scan. Each operator has one function in
-`STEPS`, which says what is wanted of its inputs. What is named is enough: the plan over these rows alone gives the wanted rows again.
-Nothing is computed here.
+In: a plan and the requested predicate on its result. Out: a `Traced` for each path from the result to a scan. Each
+operator has one function in `STEPS`, which returns the predicates on its inputs. The traced rows are sufficient: the
+plan over these rows alone returns the requested rows. Nothing is computed here.
 
-Source: Cui, Widom, Wiener, "Tracing the lineage of view data in a warehousing environment" (TODS 2000); an operator's rows without
-a name of the input that they come from (the missing side of an outer join, NOT EXISTS) have no reading on it.
+Source: Cui, Widom, Wiener, "Tracing the lineage of view data in a warehousing environment" (TODS 2000). Rows that do
+not derive from an input (the missing side of an outer join, NOT EXISTS) have no trace on it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from belvedere.provenance.why_not.pushed_tests import branch_predicate, partitio
 
 
 def trace(back: Backward, node: Node, requested: RowPredicate, trail: Trail | None = None) -> Iterator[Found]:
-    """The ways from a plan's wanted rows down to its scans."""
+    """Yield the paths from a plan's requested rows down to its scans."""
     trail = trail or Trail()
     if isinstance(node, Scan):
         yield Traced(node, requested, trail.words, trail.certain, trail.ahead)
@@ -77,7 +77,7 @@ def trace(back: Backward, node: Node, requested: RowPredicate, trail: Trail | No
 
 
 def dropped(back: Backward, node: Node, requested: RowPredicate) -> Iterator[Dropped]:
-    """Rows of a group that a filter, or the lack of a partner, keeps out."""
+    """Yield rows of a group that a filter, or the lack of a join partner, drops."""
     if isinstance(node, Filter):
         failed = exp.Not(this=exp.paren(exp.NullSafeEQ(this=exp.paren(node.condition.copy()), expression=exp.true())))
         rows = back.rows(node.input, requested + test(failed))
@@ -92,7 +92,7 @@ def dropped(back: Backward, node: Node, requested: RowPredicate) -> Iterator[Dro
 
 
 def _has_ways(steps: list[Below]) -> bool:
-    """Whether an input is read in several ways, of which perhaps only one has rows."""
+    """Return whether an input is read by several paths, some of which may have no rows."""
     return len({s.input for s in steps}) < len(steps)
 
 
@@ -141,7 +141,7 @@ def _aggregate(back: Backward, node: Aggregate, requested: RowPredicate, trail: 
 
 
 def _grouping_sets(back: Backward, node: Aggregate, requested: RowPredicate) -> Iterator[Below]:
-    """Each set is a way of its own: keys that are not in it are NULL."""
+    """Trace each grouping set as a separate path. Keys outside the set are NULL."""
     for members in node.grouping_sets or ():
         mapping = set_columns(node, members)
         group, left = requested.split(mapping)
@@ -186,7 +186,10 @@ def _top(back: Backward, node: TopK, requested: RowPredicate, trail: Trail) -> I
 
 
 def _once_top(back: Backward, node: TopK, requested: RowPredicate) -> Iterator[Below]:
-    """A row that was among the first: itself, and those that were ahead of it. Unless places are counted, it came only as they went."""
+    """Trace a row that was once among the first rows: the row itself, and the rows ahead of it.
+
+    Unless ranks are counted, the row appeared only when the rows ahead of it left.
+    """
     yield Below(0, requested.split(node.input.schema.names)[0], "the row itself", certain=False)
     partition = _partition(back, node, requested.split(node.input.schema.names)[0])
     condition = ahead_of_values(node, fixed_columns(requested.tests))
@@ -195,7 +198,7 @@ def _once_top(back: Backward, node: TopK, requested: RowPredicate) -> Iterator[B
 
 
 def _partition(back: Backward, node: TopK, own: RowPredicate) -> RowPredicate:
-    """All rows of the partition of the wanted ones."""
+    """Return the predicate on all rows in the partition of the requested rows."""
     known = own.split(node.partition)[0]
     if set(node.partition) <= set(fixed_columns(known.tests)):
         return known
@@ -266,10 +269,10 @@ STEPS: dict[type[Node], Callable[[Backward, Any, RowPredicate, Trail], Iterator[
     PredicateWindow: _predicate_window,
     Recursion: _recursion,
 }
-"""How each operator's rows are traced to its inputs' rows."""
+"""Functions that trace each operator's rows to its inputs' rows."""
 NOT_TRACED: dict[type[Node], str] = {
     Scan: "a trace ends there",
     Observed: "its rows are events of a subscription, not rows of a view",
     Last: "lowered plans do not contain it",
 }
-"""Why the others have no step."""
+"""Operators without a tracing function, with the reason."""

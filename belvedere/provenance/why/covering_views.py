@@ -1,8 +1,8 @@
-"""Relations that are not stored, and the stored views that have all of their rows.
+"""Relations that are not stored, and stored views that contain all of their rows.
 
-A script that adds a column to a table (`Orders.total := ...`) stores the table with the column, and not the one below.
-In: a catalog, the stored relations. Out: the plan that takes a relation's rows from such a view; or a sentence why its
-rows are not stored.
+If a script adds a column to a table (`Orders.total := ...`), the table with the column is stored, and the one below is
+not. In: a catalog, the stored relations. Out: the plan that reads a relation's rows from such a view, or a sentence why
+its rows are not stored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from belvedere.schema import Schema
 
 
 def from_covering_view(catalog: Catalog, id_: str, stored: Collection[str]) -> Node | None:
-    """The rows of a relation that is not stored, out of a stored view that has each of them once, with all columns."""
+    """Return a plan for a relation that is not stored, from a stored view with each of its rows once and all
+    columns."""
     if id_ in stored or not (id_ in catalog.inputs or id_ in catalog.views):
         return None
     schema = catalog.schema_of(id_)
@@ -34,12 +35,12 @@ def from_covering_view(catalog: Catalog, id_: str, stored: Collection[str]) -> N
 
 
 def _has_each_once(view: View, schema: Schema, names: dict[str, str]) -> bool:
-    """Whether the view's key is the relation's: a join that gave a row several partners would have theirs in it."""
+    """Return whether the view has the relation's key. A join that multiplies rows would add columns to the key."""
     return bool(schema.key) and set(view.schema.key or ()) == {names[n] for n in schema.key or ()}
 
 
 def _unchanged_columns(catalog: Catalog, node: Node, id_: str) -> dict[str, str]:
-    """The columns of a relation that an operator has unchanged, by their names there; {} where rows of it may be left out."""
+    """Return a relation's columns that an operator passes on unchanged, by new name; {} if it may drop rows."""
     if isinstance(node, Scan):
         if node.relation == id_:
             return {n: n for n in node.schema.names}
@@ -60,10 +61,13 @@ def why_not_stored(catalog: Catalog, id_: str) -> str:
     if any(part.startswith("_") for part in name.split(".")):
         return f"the rows of `{name}` are not stored: it is private"
     if "~" in id_:
-        return f"the rows of `{name}` from before the script redefined it are not stored (use two names to keep both: IMPORT ... AS)"
+        return (
+            f"the rows of `{name}` from before the script redefined it are not stored (use two names to keep "
+            "both: IMPORT ... AS)"
+        )
     return f"the rows of `{name}` are not stored"
 
 
 def retention_text(keep: timedelta) -> str:
-    """How long an input keeps its rows, for people: `30 days`, `1 day, 2:00:00`."""
+    """Return how long an input keeps its rows, as a text such as `30 days` or `1 day, 2:00:00`."""
     return str(keep).removesuffix(", 0:00:00")

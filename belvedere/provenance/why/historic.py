@@ -28,7 +28,10 @@ Rows = Callable[[Node, RowPredicate], Node]
 
 
 def emitted(node: Emit, requested: RowPredicate) -> RowPredicate:
-    """The group of an emitted row as it is now; of a stream's input only rows that had arrived when it was emitted."""
+    """Return the predicate on the present group of an emitted row.
+
+    For the input of a stream it selects only rows that had arrived when the row was emitted.
+    """
     key = node.input.schema.key or ()
     fixed = fixed_columns(requested.tests)
     names = key if key and set(key) <= set(fixed) else node.input.schema.names
@@ -40,13 +43,14 @@ def emitted(node: Emit, requested: RowPredicate) -> RowPredicate:
 
 
 def in_order(node: InOrder, requested: RowPredicate) -> RowPredicate:
-    """Rows that only arrive: they are what they were."""
+    """Return the predicate on append-only rows, which never change."""
     return requested.split(node.input.schema.names)[0]
 
 
 def spl_contents(rows: Rows, node: SplAggregate, requested: RowPredicate) -> tuple[RowPredicate, str]:
-    """Return the predicate on the rows that the window held as it fired, or, if only a replay could determine them, on
-    those that it may have held.
+    """Return the predicate on the rows that the window held when it fired.
+
+    If only a replay could determine them, it selects the rows that the window may have held.
     """
     mapping: dict[str, Expr] = {i.name: i.expr for i in (*node.partition, *node.groups)}
     passed, _ = requested.split(mapping)
@@ -70,7 +74,10 @@ def spl_contents(rows: Rows, node: SplAggregate, requested: RowPredicate) -> tup
 
 
 def spl_sides(node: SplJoin, requested: RowPredicate) -> tuple[RowPredicate, RowPredicate]:
-    """The rows of each side that have the result's columns, and arrived no later; where its window is one of time, not too long before."""
+    """Return predicates on the rows of each side that have the result's columns and arrived no later.
+
+    For a window of time, they also exclude rows that arrived too early.
+    """
     fixed = fixed_columns(requested.tests)
     fired = fixed.get(FIRED)
     left, right = (
@@ -84,17 +91,20 @@ def spl_sides(node: SplJoin, requested: RowPredicate) -> tuple[RowPredicate, Row
 
 
 def _before(window: JoinedWindow, fired: Expr | None) -> RowPredicate:
-    """The rows that a window may have held, or let go, as a result was made."""
+    """Return the predicate on the rows that a window may have held or evicted when a result was produced."""
     if fired is None:
         return RowPredicate()
     tests: tuple[Expr, ...] = (exp.LTE(this=column(window.clock), expression=fired),)
-    # a row that is alone leaves a microsecond after the last moment at which it may match
+    # a row without a match leaves a microsecond after the last time at which it may match
     low = earlier(fired, window.eviction.micros + 1) if isinstance(window.eviction, Time) else None
     return RowPredicate((*tests, exp.GTE(this=column(window.clock), expression=low)) if low is not None else tests)
 
 
 def has_row_of(side: Node, requested: RowPredicate) -> bool | None:
-    """Whether a result has a row of a side: it has where a column of it has a value, has none where one is NULL that never is."""
+    """Return whether a result has a row of a side; None if unknown.
+
+    It has one if a column of the side has a value. It has none if a column is NULL that the side declares NOT NULL.
+    """
     fixed = {n: v for n, v in fixed_columns(requested.tests).items() if side.schema.find(n) is not None}
     if any(not isinstance(v, exp.Null) for v in fixed.values()):
         return True
@@ -102,7 +112,10 @@ def has_row_of(side: Node, requested: RowPredicate) -> bool | None:
 
 
 def spl_pairs(rows: Rows, node: SplJoin, requested: RowPredicate) -> Iterator[tuple[int, RowPredicate, str]]:
-    """The rows of each side, by its number, that may have made a result: one met the other as one of the two arrived, or left without."""
+    """Yield the rows of each side, by its number, that may have produced a result.
+
+    A row either met a row of the other side when one of the two arrived, or left without a match.
+    """
     own, there = spl_sides(node, requested), tuple(has_row_of(s, requested) for s in node.inputs)
     fired = fixed_columns(requested.tests).get(FIRED)
     for number, window in enumerate(node.windows):
@@ -110,7 +123,7 @@ def spl_pairs(rows: Rows, node: SplJoin, requested: RowPredicate) -> Iterator[tu
             continue
         held = fired is not None and isinstance(window.eviction, Time)
         words = "in its window" if held else "may have been in its window"
-        if node.outer[number] and not there[1 - number]:  # it may have been alone
+        if node.outer[number] and not there[1 - number]:  # it may have had no match
             yield number, own[number], words
             continue
         partner = node.inputs[1 - number]

@@ -1,6 +1,7 @@
-"""The rows of the inputs that a row of a view comes from, through all views between, as plans.
+"""Plans of the input rows of a view's row, traced through all views between.
 
-In: the plan of a view, one of its rows. Out: what is traced down to each input, and the plan of the rows that are named. Asks nothing.
+In: the plan of a view, one of its rows. Out: the traces down to each input, and the plan of the traced rows. This
+module sends no query.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from belvedere.provenance.why.traces import Backward, Traced, Trail
 
 
 def root_predicate(plan: Node, row: Mapping[str, Any], *, whole: bool = False) -> RowPredicate:
-    """Return the predicate that finds a stored row in its view's plan: its key; with `whole`, or if the plan depends on
-    history, all comparable columns.
+    """Return the predicate that finds a stored row in its view's plan by its key.
+
+    With `whole`, or if the plan depends on history, it tests all comparable columns.
     """
     historic = any(n.is_historic for n in plan.walk())
     key = plan.schema.key or ()
@@ -30,7 +32,8 @@ def root_predicate(plan: Node, row: Mapping[str, Any], *, whole: bool = False) -
 
 
 def is_chosen(catalog: Catalog, plan: Node) -> bool:
-    """Whether the rows of a plan are first rows of an order: of a row as it once was, the key alone finds the one that is first now."""
+    """Return whether a plan selects the first rows of an order. Then the key alone finds the present row, not an
+    earlier one."""
     while isinstance(plan, Project | Filter):
         plan = plan.input
     if isinstance(plan, Scan) and plan.relation in catalog.views:
@@ -39,7 +42,7 @@ def is_chosen(catalog: Catalog, plan: Node) -> bool:
 
 
 def to_inputs(query_runner: QueryRunner, back: Backward, traced: Traced, *, past: bool = False) -> Iterator[Traced]:
-    """Rows of a relation followed through all views to the inputs; `past` as that of a `Trail`."""
+    """Follow rows of a relation through all views to the inputs. `past` is as for `Trail`."""
     view = query_runner.catalog.views.get(traced.relation.relation)
     if view is None:
         yield traced
@@ -52,7 +55,7 @@ def to_inputs(query_runner: QueryRunner, back: Backward, traced: Traced, *, past
 
 
 def rows_named(query_runner: QueryRunner, traces: Sequence[Traced]) -> Node:
-    """The rows of one relation that any of the traces names, each once."""
+    """Return the plan of the rows of one relation in any of the traces, each once."""
     relation = traces[0].relation
     plans = [narrowed(relation, r.requested, query_runner.definition) for r in traces]
     if len(plans) == 1:
@@ -63,7 +66,7 @@ def rows_named(query_runner: QueryRunner, traces: Sequence[Traced]) -> Node:
 
 
 def grouped(traces: Sequence[Traced], key: Callable[[Traced], Hashable]) -> Iterable[list[Traced]]:
-    """The traces that have one key together, in the order in which they came."""
+    """Group the traces by a key, in their order."""
     groups: dict[Hashable, list[Traced]] = {}
     for traced in traces:
         groups.setdefault(key(traced), []).append(traced)

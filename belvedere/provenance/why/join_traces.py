@@ -1,6 +1,7 @@
-"""How the rows of joins are traced to both sides.
+"""Backward tracing of joins to both sides.
 
-In: a join and what is wanted of its rows. Out: what is wanted of each side, for each way in which a row comes about: as a pair, or alone.
+In: a join and the requested predicate on its rows. Out: predicates on each side, separately for pairs and for rows
+without a partner.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from belvedere.provenance.why.traces import Backward, Below, Trail, is_fixed
 
 
 def partner_condition(condition: Expr | None, partner: Node) -> tuple[Expr, ...]:
-    """A join's condition over one side's own columns and the marked ones of its partner."""
+    """Return a join's condition over one side's own columns and the marked columns of its partner."""
     names = partner.schema.names
     return tuple(of_other(part, names) for part in conjuncts(condition))
 
 
 def without_partner(rows: Node, condition: Expr | None, partner: Node) -> RowPredicate:
-    """Rows for which the other side of a join has none."""
+    """Return the predicate on rows without a partner on the other side of a join."""
     return matching(rows, *partner_condition(condition, partner), negated=True)
 
 
 def joined(back: Backward, node: Join, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
-    """The ways in which a join's rows come about."""
+    """Yield the ways in which a join produces the requested rows."""
     if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
         yield from _existence(back, node, requested, trail)
         return
@@ -59,7 +60,7 @@ def _existence(back: Backward, node: Join, requested: RowPredicate, trail: Trail
 
 
 def _alone(back: Backward, node: Join, requested: RowPredicate, number: int) -> Iterator[Below]:
-    """The rows of one side, by its number, for which the other has no partner."""
+    """Trace the rows of one side, by its number, that have no partner."""
     side, partner = node.inputs[number], node.inputs[1 - number]
     nulls = requested.over({n: exp.Null() for n in partner.schema.names})
     if any(map(is_impossible, nulls.tests)):
@@ -70,7 +71,7 @@ def _alone(back: Backward, node: Join, requested: RowPredicate, number: int) -> 
 
 
 def _pairs(back: Backward, node: Join, requested: RowPredicate, trail: Trail) -> Iterator[Below]:
-    """The pairs of an inner join, of which the result has the wanted columns."""
+    """Trace the pairs of an inner join that give the requested columns."""
     left, rest = requested.split(node.left.schema.names)
     right, mixed = rest.split(node.right.schema.names)
     if any(_is_null_of(side, w) for side, w in ((node.left, left), (node.right, right))):
@@ -86,12 +87,12 @@ def _pairs(back: Backward, node: Join, requested: RowPredicate, trail: Trail) ->
         conditions = partner_condition(node.condition, partner)
         mixed_tests = tuple(c for t in mixed.tests for c in partner_condition(t, partner))
         found = own[number] + matching(rows, *conditions, *mixed_tests)
-        if mixed.matches:  # they read both sides: the wanted pairs are found whole, and this side's rows by their key
+        if mixed.matches:  # they read both sides: find whole pairs, then this side by its key
             found = found + matching(back.rows(node, requested), *same(None, side.schema.key or side.schema.names))
         yield Below(number, found, words if number else "")
 
 
 def _is_null_of(side: Node, requested: RowPredicate) -> bool:
-    """Whether a column that is never NULL must be."""
+    """Return whether the predicate requires NULL in a column of the side that is never NULL."""
     fixed = fixed_columns(requested.tests)
     return any(isinstance(v, exp.Null) and not side.schema[n].nullable for n, v in fixed.items() if side.schema.find(n))

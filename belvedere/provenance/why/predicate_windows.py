@@ -21,7 +21,8 @@ from belvedere.provenance.why_not.pushed_tests import passing
 def window_rows(
     rows: Callable[[Node, RowPredicate], Node], node: PredicateWindow, requested: RowPredicate
 ) -> tuple[RowPredicate, str]:
-    """The rows from the start to the end, with those that decide them; all of the sequence where windows hang on one another."""
+    """Return the rows from START to END, and those that determine them; the whole sequence if windows depend on each
+    other."""
     (sequence,), left = passing(node, requested)
     words = f"in its sequence by {', '.join(node.by)}" if node.by else "in its sequence"
     order = node.order[0].expr if node.order else None
@@ -41,5 +42,5 @@ def window_rows(
 
 
 def _or_null(test: exp.Binary) -> Expr:
-    """The comparison with an end, or that there is no such end."""
+    """Return the comparison with an end of the window, also TRUE if that end is NULL."""
     return exp.paren(exp.Or(this=test, expression=exp.Is(this=test.expression.copy(), expression=exp.Null())))

@@ -1,10 +1,11 @@
-"""A recursion read backwards: the rows that take part in the derivations of its wanted rows.
+"""Backward tracing of a recursion: the rows in the derivations of its requested rows.
 
-In: a Recursion and what is wanted of its rows. Out: what is wanted of its first rows and of each side of its step; a plan of its rows that
-lead to the wanted ones, which is a recursion itself, from these rows back. Nothing is computed here.
+In: a Recursion and the requested predicate on its rows. Out: predicates on its first rows and on each side of its step;
+a plan of its rows that lead to the requested ones. That plan is itself a recursion, backwards from these rows. Nothing
+is computed here.
 
-Source: Cui, Widom, "Lineage tracing for general data warehouse transformations" (VLDB 2001), for a step that is traced as any plan; the
-closure is that of semi-naive evaluation (Bancilhon 1985) over "is made by the step of".
+Source: Cui, Widom, "Lineage tracing for general data warehouse transformations" (VLDB 2001). A step is traced like any
+plan. The closure is that of semi-naive evaluation (Bancilhon 1985) over the relation "the step derives it from".
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Trace = Callable[[Backward, Node, RowPredicate, Trail], Iterator[Found]]
 
 @dataclass(frozen=True)
 class StepPlan:
-    """The step of a recursion over scans that no relation of a script is called like."""
+    """The step of a recursion over scans with names that no relation of a script has."""
 
     node: Recursion
 
@@ -38,17 +39,17 @@ class StepPlan:
 
     @property
     def plan(self) -> Node:
-        """The step over these scans."""
+        """Return the step over these scans."""
         return replace_scans(self.node.step, lambda s: Scan(self.name(s.relation), s.schema))
 
     @property
     def last(self) -> str:
-        """The scan of the rows that the step reads."""
+        """Return the scan of the rows that the step reads."""
         return self.name(LAST)
 
     @property
     def sides(self) -> dict[str, int]:
-        """The scans of the sides, with their places among the inputs of the recursion."""
+        """Return the scans of the sides, with their indexes among the inputs of the recursion."""
         return {self.name(side_name(n)): n + 1 for n in range(len(self.node.sides))}
 
     def reading(self, back: Backward, rows: Node) -> Backward:
@@ -58,7 +59,7 @@ class StepPlan:
 
 
 def recursed(trace: Trace, back: Backward, node: Recursion, requested: RowPredicate) -> Iterator[Below]:
-    """The first rows among those that lead to the wanted ones, and the rows of the sides by which one of them is made of another."""
+    """Trace the first rows that lead to the requested rows, and the rows of the sides in the steps between."""
     step, leading = StepPlan(node), leading_rows(trace, back, node, requested)
     them = _among(node, leading)
     yield Below(0, them, f"first rows of {node.name} that lead to it", certain=False)
@@ -69,7 +70,7 @@ def recursed(trace: Trace, back: Backward, node: Recursion, requested: RowPredic
 
 
 def leading_rows(trace: Trace, back: Backward, node: Recursion, requested: RowPredicate) -> Node:
-    """The wanted rows of a recursion, those of which the step makes them, those of which it makes these, and so on."""
+    """Return the plan of the requested rows and, transitively, the rows from which the step derives them."""
     everything = own_columns(node, back.rows(members(node), RowPredicate()))
     step, last = StepPlan(node), Last(node.columns, f"leading to rows of {node.name}")
     inside = step.reading(back, everything)
@@ -80,34 +81,35 @@ def leading_rows(trace: Trace, back: Backward, node: Recursion, requested: RowPr
     ]
     before, sides = parted(Union(tuple(keep_columns(w, names_of(node)) for w in ways)), last)
     own, of_copies = requested.split(names_of(node))
-    # equal rows come in the same ways, so which of them is wanted may be left open
+    # equal rows have the same derivations, so any of them may be chosen
     first = own_columns(node, back.rows(node, requested) if of_copies.matches else back.rows(members(node), own))
-    # a way back may be longer than the level at which a row came first: it ends since no row comes twice
+    # a path back may be longer than the level of a row; it ends, since each row is visited once
     return replace(node, base=first, sides=sides, step=before, distinct=True, levels=recursion.ROWS, copy=None)
 
 
 def members(node: Recursion) -> Recursion:
-    """The rows of a recursion, each once: of UNION ALL, too, where the step makes equal rows of equal ones."""
+    """Return a recursion with each row once. UNION ALL becomes distinct if the step derives equal rows from equal
+    rows."""
     reads = sum(isinstance(n, Scan) and n.relation == LAST for n in node.step.walk())
     return replace(node, distinct=True, copy=None) if reads == 1 else node
 
 
 def step_over(node: Recursion) -> Node:
-    """The step over all rows of the recursion, and over the sides themselves."""
+    """Return the step over all rows of the recursion, and over the sides themselves."""
     known = {LAST: own_columns(node, members(node)), **{side_name(n): side for n, side in enumerate(node.sides)}}
     return replace_scans(node.step, lambda s: known[s.relation])
 
 
 def names_of(node: Recursion) -> tuple[str, ...]:
-    """The columns that the step reads: without the number of equal rows."""
+    """Return the columns that the step reads, without the number of equal rows."""
     return tuple(c.name for c in node.columns)
 
 
 def own_columns(node: Recursion, rows: Node) -> Node:
-    """Rows of a recursion as its step reads them."""
+    """Return rows of a recursion with the columns that its step reads."""
     return Project(rows, tuple(item_of(c) for c in Schema(node.columns)))
 
 
 def _among(node: Recursion, rows: Node) -> RowPredicate:
-    """Rows of which others have all of the columns."""
+    """Return the predicate on rows that equal one of `rows` in all columns."""
     return matching(rows, *same(None, names_of(node)))

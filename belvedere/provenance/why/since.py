@@ -39,7 +39,7 @@ def with_histories(query_runner: QueryRunner) -> QueryRunner:
 
 
 def goes_by_arrival(past: QueryRunner, id_: str) -> bool:
-    """Whether all that is known is when the rows arrived that a row of a relation is made of: of a view that has no history."""
+    """Return whether only the arrival of input rows dates a relation's rows, because the view has no history."""
     view = past.catalog.views.get(id_)
     return view is not None and id_ + HISTORY not in past.tables and not _is_emitted(view)
 
@@ -49,9 +49,9 @@ def since(
 ) -> Since:
     """Return when a row of a relation appeared and last changed.
 
-    Args: `past` is `with_histories`; `row` has all of its stored columns, as `find_row` returns them; `inputs`: its
-    rows of each input, with the last one if it `goes_by_arrival`; `size`: the maximum number of versions, and of rows
-    of each input.
+    `past` is the result of `with_histories`. `row` has all of its stored columns, as `find_row` returns them. `inputs`
+    are its rows of each input, with the last one if it `goes_by_arrival`. `size` is the maximum number of versions, and
+    of rows of each input.
     """
     table, view = past.catalog.inputs.get(id_), past.catalog.views.get(id_)
     if id_ + HISTORY in past.tables:
@@ -69,7 +69,10 @@ def since(
 
 def _forgotten(moments: Iterable[Moment]) -> Iterator[str]:
     for time in dict.fromkeys(m.time for m in moments if m.epoch is None):
-        yield f"the epoch of {value_text(time)}: the store has the clocks of only its last 1,000 epochs, and several may be equal"
+        yield (
+            f"the epoch of {value_text(time)}: the store has the clocks of only its last 1,000 epochs, "
+            "and several may be equal"
+        )
 
 
 def _of_history(past: QueryRunner, id_: str, row: Mapping[str, Any], size: int) -> Since:
@@ -83,7 +86,8 @@ def _of_history(past: QueryRunner, id_: str, row: Mapping[str, Any], size: int) 
 
 
 def _of_input(past: QueryRunner, table: Input, row: Mapping[str, Any]) -> Since:
-    """A row that came once is what it was; one of a key may have replaced another."""
+    """Return the age of an input row. Without a key a row never changes; with a key it may have replaced another
+    one."""
     moment = arrival(past, table.id, row[INGEST_TIME], row[UID])
     if not table.primary_key:
         return Since(moment, moment, True)
@@ -92,18 +96,18 @@ def _of_input(past: QueryRunner, table: Input, row: Mapping[str, Any]) -> Since:
 
 
 def _is_emitted(view: View) -> bool:
-    """Whether it is a changelog."""
+    """Return whether a view is a changelog."""
     return isinstance(view.plan, Emit) and view.plan.stream
 
 
 def _of_emitted(past: QueryRunner, row: Mapping[str, Any]) -> Since:
-    """A row of a changelog says itself when it was emitted, and stays as it is."""
+    """Return the age of a changelog's row, which contains its time of emission and never changes."""
     moment = emitted_in(past, row[PTIME])
     return Since(moment, moment, True)
 
 
 def _of_view(past: QueryRunner, view: View, row: Mapping[str, Any], inputs: Sequence[FoundRows], size: int) -> Since:
-    """The last arrival of a row that this one is made of."""
+    """Return the last arrival of an input row of a view's row."""
     traced = rows_of_inputs(past, view, row)
     last = [(r.last[INGEST_TIME], r.last[UID], r.relation) for r in inputs if r.last is not None]
     words = f"when the row appeared, and whether its last arrival changed it: `{view.name}` has no history"
@@ -144,7 +148,7 @@ def _unseen(past: QueryRunner, view: View, inputs: list[list[Traced]]) -> Iterat
 
 
 def _below(past: QueryRunner, view: View) -> list[View]:
-    """A view and those that it reads, through all between."""
+    """Return a view and all views that it reads, directly or indirectly."""
     found, views = [view], past.catalog.views
     for one in found:
         scanned = (n.relation for n in one.plan.walk() if isinstance(n, Scan))

@@ -1,7 +1,7 @@
-"""The times that a window of event time reaches over, where tests say which window it is.
+"""The range of time of an event-time window, if tests fix the window.
 
-In: the operator and what is wanted of its rows. Out: tests of its input's time column. They are literals: a database finds the rows by
-its index on the time.
+In: the operator and the requested predicate on its rows. Out: tests of its input's time column. They are literals, so a
+database finds the rows by its index on the time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from belvedere.values.instants import instant, microseconds
 
 
 def in_window(node: TimeWindow, requested: RowPredicate) -> RowPredicate | None:
-    """The rows in the one window that is wanted; None where tests do not fix a window."""
+    """Return the predicate on the rows in the one requested window; None if the tests do not fix a window."""
     fixed = fixed_columns(requested.tests)
     start, end = literal_time(fixed.get(node.start)), literal_time(fixed.get(node.end))
     if node.kind is TimeWindowKind.SESSION:
@@ -41,13 +41,13 @@ def in_window(node: TimeWindow, requested: RowPredicate) -> RowPredicate | None:
 
 
 def between(name: str, start: int, end: int, type_: pa.DataType = TIMESTAMP) -> RowPredicate:
-    """Rows with a time from `start` until before `end`, in microseconds."""
+    """Return the predicate on rows with a time in [start, end), in microseconds."""
     low, high = (constant(instant(t), type_) for t in (start, end))
     return RowPredicate((exp.GTE(this=column(name), expression=low), exp.LT(this=column(name), expression=high)))
 
 
 def literal_time(expr: Expr | None) -> int | None:
-    """The microseconds of a literal as `constant` makes it; None for anything else."""
+    """Return the microseconds of a literal in the form of `constant`; None for anything else."""
     while isinstance(expr, exp.Cast | exp.Paren):
         expr = expr.this
     if not isinstance(expr, exp.Literal) or not expr.is_string:
@@ -59,6 +59,6 @@ def literal_time(expr: Expr | None) -> int | None:
 
 
 def earlier(expr: Expr, micros: int) -> Expr | None:
-    """The literal so much before another."""
+    """Return the literal of a time that is `micros` before another."""
     time = literal_time(expr)
     return None if time is None else constant(instant(time) - timedelta(microseconds=micros), TIMESTAMP)

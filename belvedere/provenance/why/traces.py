@@ -16,39 +16,40 @@ from belvedere.provenance.why_not.pushed_tests import passing
 
 @dataclass(frozen=True)
 class Trail:
-    """State of the descent: the words for people, whether the row certainly exists, whether others were in its group."""
+    """State of the descent: the words for users, whether the row certainly exists, whether others were in its group."""
 
     words: tuple[str, ...] = ()
     certain: bool = True
-    """Whether the wanted row is one that exists: tests beside those of its key then hold, and its partners are there."""
+    """Whether the requested row exists. Then tests beside those of its key hold, and its partners exist."""
     grouped: bool = False
     past: bool = False
-    """Whether the wanted row is looked for as it once was, so that rows of other operators now say nothing of it."""
+    """Whether an earlier state of the row is requested. Then present rows of other operators give no information on
+    it."""
     ahead: bool = False
-    """Whether the rows stood ahead of the wanted one: it came as they went."""
+    """Whether the rows sorted ahead of the requested one, which appeared when they left."""
 
 
 @dataclass(frozen=True)
 class Traced:
-    """Rows of a relation that the wanted rows are made of."""
+    """Rows of a relation from which the requested rows are computed."""
 
     relation: Scan
     requested: RowPredicate
     words: tuple[str, ...]
     certain: bool
-    """Whether it is known without a look that there are some."""
+    """Whether such rows exist for certain, without a query."""
     ahead: bool = False
-    """As that of a `Trail`."""
+    """As for `Trail`."""
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """Rows that would have counted if an operator had not dropped them."""
+    """Rows that would have contributed if an operator had not dropped them."""
 
     words: str
     rows: Node
     between: tuple[str, ...]
-    """The relations whose columns they may have."""
+    """Relations whose columns the rows may have."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Below:
     words: str = ""
     certain: bool = True
     ahead: bool = False
-    """As that of a `Trail`."""
+    """As for `Trail`."""
 
 
 Found = Traced | Dropped
@@ -68,16 +69,16 @@ Found = Traced | Dropped
 
 @dataclass(frozen=True)
 class Backward:
-    """Tracer that knows which relations are stored: others are replaced by their plans where rows must match."""
+    """Tracer that knows which relations are stored. In matches, it replaces the other relations by their plans."""
 
     definition: Definition
 
     def rows(self, node: Node, requested: RowPredicate) -> Node:
-        """The wanted rows of an operator as a plan over stored relations."""
+        """Return the requested rows of an operator as a plan over stored relations."""
         return narrowed(node, requested, self.definition)
 
     def by_key(self, node: Node, child: Node, requested: RowPredicate, trail: Trail) -> RowPredicate:
-        """The rows of an input whose columns and key an operator passes on."""
+        """Return the predicate on an input whose columns and key an operator passes on."""
         (passed, *_), left = passing(node, requested)
         if not left or (trail.certain and is_fixed(passed, child.schema.key)):
             return passed
@@ -85,5 +86,5 @@ class Backward:
 
 
 def is_fixed(requested: RowPredicate, key: tuple[str, ...] | None) -> bool:
-    """Whether tests give each column of a key one value."""
+    """Return whether tests fix each column of a key to one value."""
     return bool(key) and set(key or ()) <= set(fixed_columns(requested.tests))

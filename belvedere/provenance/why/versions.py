@@ -43,14 +43,15 @@ class Versions:
     newest: tuple[Version, ...]
     count: int
     changed: Moment | None
-    """The beginning of the newest; None where the history began with it, so that the row may be older."""
+    """Start of the newest version; None if the history starts with it, since the row may be older."""
     appeared: Moment | None
-    """The beginning of the first of those that follow each other without a gap; None where the history does not reach so far back."""
+    """Start of the first version of an unbroken sequence up to the newest; None if the history does not reach back to
+    it."""
     unknown: tuple[str, ...] = ()
 
 
 def versions_of(past: QueryRunner, id_: str, row: Mapping[str, Any], size: int) -> Versions:
-    """The versions of a row. `past` has the tables of histories."""
+    """Return the versions of a row. `past` has the tables of histories."""
     own, history = past.catalog.schema_of(id_), past.tables[id_ + HISTORY]
     key = {n: own[n].type for n in own.key or ()}
     rows = restricted(Scan(history.name, history.schema), RowPredicate(row_tests(row, key)))
@@ -80,8 +81,10 @@ def versions_of(past: QueryRunner, id_: str, row: Mapping[str, Any], size: int) 
 
 
 def _changes(rows: Node, own: Schema) -> tuple[Node, Node]:
-    """The versions that differ from the one before them, and those that differ from the one after: a row of an input that arrives again
-    has another `_ingest_time`, which is no change. Where values cannot be compared each version counts.
+    """Return the versions that differ from the previous one, and those that differ from the next one.
+
+    An input row that arrives again has another `_ingest_time`, which is no change. If values are not comparable, every
+    version counts.
     """
     if not all(is_ordered(c.type) for c in own.visible):
         return rows, rows
@@ -95,7 +98,7 @@ def _changes(rows: Node, own: Schema) -> tuple[Node, Node]:
 
 
 def questions(past: QueryRunner, inputs: Iterable[Sequence[Traced]], moment: Moment) -> Iterator[Question]:
-    """The rows of the inputs that came or went in an epoch, of those that a row is made of."""
+    """Yield questions on the input rows of a row that arrived or were deleted in an epoch."""
     arrived = arrived_in(past, moment)
     for traces in inputs:
         relation = traces[0].relation
@@ -120,7 +123,7 @@ def rows_of_inputs(
 ) -> list[list[Traced]]:
     """Return a row's input rows by input, with all their columns.
 
-    `is_there`: the row exists now. `version`: the row as it began, so that changes of rows sorted before it count.
+    `is_there`: the row exists now. `version`: the row is a first state, so changes of rows sorted before it count.
     """
     back = Backward(past.definition)
     requested = root_predicate(view.plan, row, whole=version and is_chosen(past.catalog, view.plan))
@@ -140,7 +143,7 @@ def _version(row: Mapping[str, Any], names: Sequence[str]) -> Version:
 
 
 def _with_rows(past: QueryRunner, view: View, versions: list[Version], size: int) -> list[Version]:
-    """The versions with the rows that came or went when each began."""
+    """Return the versions with the input rows that arrived or were deleted when each began."""
     inputs = [rows_of_inputs(past, view, v.row, is_there=v.until is None, version=True) for v in versions]
     asked = [list(questions(past, i, v.since)) for i, v in zip(inputs, versions, strict=True)]
     _, found = answered(past, [q for part in asked for q in part], size)
@@ -150,12 +153,13 @@ def _with_rows(past: QueryRunner, view: View, versions: list[Version], size: int
 
 
 def _began(history: str, row: EpochRow | None) -> int | None:
-    """Return the first epoch whose state a history has."""
+    """Return the first epoch of a history."""
     return Memories.of(row.extra).recall(history, HistoryMemory).began if row is not None else None
 
 
 def _is_known(history: str, appeared: Moment, row: EpochRow | None) -> bool:
-    """Whether no version can have been before: the history is as old as the store, or nothing of it was dropped that ended then."""
+    """Return whether no earlier version can exist: the history is as old as the store, or dropped nothing that ended
+    then."""
     began = _began(history, row)
     return began is not None and (began == 1 or (appeared.epoch or 0) > began)
 

@@ -1,7 +1,8 @@
-"""Why a row is there: the rows that it was made of, relation by relation, down to the inputs.
+"""The reason that a row exists: its input rows, relation by relation, down to the inputs.
 
-In: a store that can be asked, a view, the values of a key. Out: a tree of findings: at each view the row, its definition, the rows that
-it read, with a count and a sample, and what was dropped on the way. Computed when asked; all of one level is of one epoch.
+In: a store that answers queries, a view, the values of a key. Out: a tree of findings. It has for each view the row,
+its definition, the rows that it read (a count and a sample), and the rows dropped on the way. Findings are computed on
+request; all of one level are of one epoch.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from belvedere.syntax.wording import did_you_mean
 
 
 def find_row(query_runner: QueryRunner, id_: str, requested: RowPredicate) -> tuple[Mapping[str, Any], int | None]:
-    """The one row of a relation that fulfils the tests, hidden columns too, with its epoch.
+    """Return the one row of a relation that satisfies the predicate, with hidden columns, and its epoch.
 
-    Raises B8111 where there is none, and B8112 where there are several.
+    Raises B8111 if there is none, and B8112 if there are several.
     """
     scan = Scan(id_, query_runner.catalog.schema_of(id_))
     name = query_runner.catalog.name_of(id_)
@@ -56,8 +57,9 @@ def find_row(query_runner: QueryRunner, id_: str, requested: RowPredicate) -> tu
 
 
 def _how_to_name_one(schema: Schema) -> str | None:
-    """Return a hint on identifying one row: by its key; if key columns are hidden, as those of a nested table's parent,
-    by all visible columns.
+    """Return a hint on identifying one row: by its key, or by all visible columns if key columns are hidden.
+
+    A nested table's parent key is hidden, for example.
     """
     key = schema.key or ()
     if key and not any(schema[n].hidden for n in key):
@@ -67,9 +69,9 @@ def _how_to_name_one(schema: Schema) -> str | None:
 
 
 def relation_named(catalog: Catalog, name: str) -> str:
-    """The id of a relation whose rows may be asked for, by its name.
+    """Return the id of a relation, by its name, if its rows can be explained.
 
-    Raises B8115 for a query template, and B2001 where the script defines none of that name.
+    Raises B8115 for a query template, and B2001 if the script does not define the name.
     """
     id_ = catalog.find(name)
     if id_ is not None:
@@ -102,8 +104,8 @@ def why(
 ) -> Why:
     """Return the input rows of a view's row; with a greater depth also those of the sampled rows of views.
 
-    Args: `row` has all of the stored columns. `depth` 1: only the relations that the view's own query reads. `epoch`:
-    that of the row.
+    `row` has all of the stored columns and is of epoch `epoch`. With `depth` 1, only the relations in the view's own
+    query are returned.
     """
     past = with_histories(query_runner)
     answer = _level(past, id_, row, epoch, depth, size, is_asked=True)
@@ -120,8 +122,9 @@ def _level(
     *,
     is_asked: bool = False,
 ) -> Why:
-    """Return the input rows of one row, and the levels below; the rows of the inputs are returned once, for all levels:
-    for the row of the question.
+    """Return the input rows of one row, and the levels below.
+
+    The rows of the inputs are returned once for all levels, with the requested row.
     """
     view = query_runner.catalog.views.get(id_)
     if view is None:
@@ -179,7 +182,7 @@ def _followed(query_runner: QueryRunner, read: FoundRows, epoch: int | None, dep
 
 
 def _late_questions(query_runner: QueryRunner, traces: Sequence[Traced]) -> Iterator[Question]:
-    """Late rows that would have been among those that were read."""
+    """Yield questions on late rows that would otherwise have been input rows."""
     for traced in traces:
         late = query_runner.catalog.late_of(traced.relation.relation)
         if late is None or late.id not in query_runner.tables:

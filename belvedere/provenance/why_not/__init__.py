@@ -1,1 +1,1 @@
-"""Why a row is not there: where it vanishes on its way."""
+"""The reason that a row is missing: the operators that drop it."""

@@ -1,6 +1,8 @@
-"""Literals in a condition that no row can fulfil: what Spark would fail to read as the column's type, and NULL, which equals nothing.
+"""Literals in a condition that no row can satisfy: values that the column's type cannot have, and NULL, which equals
+nothing.
 
-In: tests of a relation's columns, its columns. Out: nothing, or B8113. Refused is only what Spark surely does not read as that type.
+In: tests of a relation's columns, its columns. Out: nothing, or B8113. A literal is rejected only if Spark certainly
+cannot read it as that type.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ types = pa.types
 
 
 def check_literals(tests: Iterable[Expr], schema: Schema) -> None:
-    """Raise B8113 where a column is compared with NULL, or with a text that is no value of its type."""
+    """Raise B8113 if a column is compared with NULL, or with a text that is not a value of its type."""
     for test in tests:
         whole = (part for part in conjuncts(test) if isinstance(part, NEVER_OF_NULL))
         if any(isinstance(side, exp.Null) for part in whole for side in (part.this, part.expression)):
@@ -44,7 +46,7 @@ def check_literals(tests: Iterable[Expr], schema: Schema) -> None:
 
 
 def _compared(test: Expr) -> Iterator[tuple[str, str]]:
-    """Columns and the texts that they are compared with."""
+    """Yield columns and the texts with which they are compared."""
     for node in test.find_all(*COMPARISONS, exp.In, exp.Between):
         match node:
             case exp.In():
@@ -59,7 +61,8 @@ def _compared(test: Expr) -> Iterator[tuple[str, str]]:
 
 
 def may_be(text: str, type_: pa.DataType) -> bool:
-    """Whether Spark may read a text as a value of a type (ANSI casts; the SQL reference's "Cast string to" rules)."""
+    """Return whether Spark may read a text as a value of a type (ANSI casts; the SQL reference's "Cast string to"
+    rules)."""
     if types.is_integer(type_):
         return WHOLE.fullmatch(text) is not None
     if types.is_floating(type_) or types.is_decimal(type_):
@@ -72,7 +75,7 @@ def may_be(text: str, type_: pa.DataType) -> bool:
 
 
 def _is_number(text: str) -> bool:
-    """Whether it is one as Java reads doubles: with a letter behind it, or in hexadecimal digits, too."""
+    """Return whether a text is a double in Java's syntax, which allows a type suffix and hexadecimal digits."""
     try:
         Decimal(text.rstrip("dDfF") if text[:1].isdigit() or text[:1] in "+-." else text)
     except InvalidOperation:

@@ -1,7 +1,8 @@
-"""Rows that a relation has not: those of a view are followed into its query, those of an input are looked for beside it.
+"""Rows that are missing in a relation: for a view its query is searched, for an input its near matches.
 
-In: a scan and the tests of its missing rows. Out: where they vanish; of an input the rows that fulfil a test alone, are equal but for case
-and spaces around, arrived late, or were rejected. Rows that were deleted leave no trace, and that is said where it may be so.
+In: a scan and the tests of its missing rows. Out: the operators that drop them. For an input: rows that satisfy a
+single test, rows that differ only in case and surrounding spaces, late rows and rejected rows. Deleted rows cannot be
+found; the answer says so if there may have been some.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ REJECTED = f"{SYSTEM}rejected"
 def pruned_by_scan(
     descent: Descent, node: Scan, requested: RowPredicate, way: DescentPath
 ) -> Iterator[PruningOperator]:
-    """Into the query of a view; beside an input."""
+    """Continue in the query of a view, or search the near matches of an input."""
     id_, catalog = node.relation, descent.query_runner.catalog
     view, table, events = catalog.views.get(id_), catalog.inputs.get(id_), catalog.subscriptions.get(id_)
     if descent.query_runner.is_there(id_):
@@ -58,7 +59,7 @@ def pruned_by_scan(
 
 
 def _not_taken(descent: Descent, way: DescentPath) -> str:
-    """Why a view has not taken rows that are there."""
+    """Return the reason that a view has not read existing rows."""
     row, name = descent.epoch, descent.query_runner.catalog.name_of(way.view)
     held = quarantined(failures_of(row.extra)) if row is not None else {}
     if way.view in held:
@@ -91,7 +92,7 @@ def _beside(
 
 
 def _gone(descent: Descent, table: Input) -> str:
-    """Whether it may have had such a row."""
+    """Return a sentence on whether the input may have had such a row."""
     if table.keep is not None:
         kept = timedelta(microseconds=table.keep)
         row = descent.epoch
@@ -101,7 +102,7 @@ def _gone(descent: Descent, table: Input) -> str:
 
 
 def _single_tests(node: Scan, requested: RowPredicate) -> Iterator[CountedRows]:
-    """Where several tests are asked, the rows that fulfil each alone."""
+    """If there are several tests, yield the rows that satisfy each alone."""
     if len(requested.tests) > 1:
         for one in requested.tests:
             yield CountedRows(node, test(one), f"with {expression_text(one)}")
@@ -114,7 +115,7 @@ def _late(descent: Descent, node: Scan, table: Input, requested: RowPredicate) -
 
 
 def late_rows(relation: Scan, late: Scan) -> Node:
-    """In place of a relation its late rows, with the relation's columns."""
+    """Return the late rows of a relation, with the relation's columns."""
     known = set(late.schema.names)
     columns = relation.schema.columns
     items = tuple(item_of(c) if c.name in known else Item(c.name, exp.Null(), c.type, True, True) for c in columns)
@@ -122,7 +123,7 @@ def late_rows(relation: Scan, late: Scan) -> Node:
 
 
 def _rejected(descent: Descent, table: Input, requested: RowPredicate) -> Iterator[CountedRows]:
-    """Rejected rows of an input whose text has the values, and files that were rejected as a whole."""
+    """Yield rejected rows of an input whose text contains the values, and files that were rejected as a whole."""
     values = [v for v in (_searched(e) for e in fixed_columns(requested.tests).values()) if v]
     stored = stored_tables(descent.query_runner.reader).get(REJECTED)
     if stored is None or not values:
@@ -146,7 +147,7 @@ def _searched(value: Expr) -> str | None:
 
 
 def _alike(requested: RowPredicate) -> RowPredicate | None:
-    """The tests with texts that may differ in case and in spaces around; None where there are no texts."""
+    """Return the tests with case and surrounding spaces of texts ignored; None if there are no texts."""
     found = [_text_alike(t) for t in requested.tests]
     if all(f is None for f in found):
         return None

@@ -1,7 +1,8 @@
-"""Rows of a join that are missing: which side has rows that would do, which has none, and what nearly matched.
+"""Missing rows of a join: the side that has matching rows, the side that has none, and the near matches.
 
-In: a join and the tests of its missing rows. Out: where they vanish. What one side must have follows from the other: an equality with a
-column of one value is a test of the other side; where the rows of one side are few, their values are.
+In: a join and the tests of its missing rows. Out: the operators that drop them. Requirements on one side follow from
+the other: an equality with a column of one value becomes a test of the other side. If one side has few rows, so do
+their values.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Sides = tuple[RowPredicate, RowPredicate]
 def pruned_by_join(
     descent: Descent, node: Join, requested: RowPredicate, way: DescentPath
 ) -> Iterator[PruningOperator]:
-    """Where a join's rows vanish."""
+    """Yield the operators at which a join's rows are dropped."""
     if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
         yield from _existence(descent, node, requested, way)
         return
@@ -50,23 +51,23 @@ def pruned_by_join(
 
 
 def _optional(node: Join) -> tuple[int, ...]:
-    """The sides of which a row of the join may have none."""
+    """Return the sides that may have no row in a row of the join."""
     sides = {JoinKind.LEFT: (1,), JoinKind.RIGHT: (0,), JoinKind.FULL: (0, 1)}
     return sides.get(node.kind, ())
 
 
 def _is_without(own: RowPredicate) -> bool:
-    """Whether all that is asked of a side is that columns are NULL, as where it has no row."""
+    """Return whether a side is only required to have NULL columns, as if it had no row."""
     return bool(own.tests) and all(isinstance(t, exp.Is) and isinstance(t.expression, exp.Null) for t in own.tests)
 
 
 def join_text(node: Join) -> str:
-    """A join for people."""
+    """Return a readable text of a join."""
     return "the join" if node.condition is None else f"the join by {expression_text(node.condition)}"
 
 
 def _has_partner(descent: Descent, node: Join, own: Sides, number: int, way: DescentPath) -> Iterator[PruningOperator]:
-    """Rows of one side that should be without a partner."""
+    """Yield findings on rows of one side that have a partner but should have none."""
     side, partner = node.inputs[number], node.inputs[1 - number]
     names = descent.name(side), descent.name(partner)
 
@@ -92,7 +93,7 @@ def _pairs(descent: Descent, node: Join, own: Sides, way: DescentPath) -> Iterat
         for number in (0, 1):
             yield from descent.below(node.inputs[number], known[number], way.by(join_text(node)))
     elif len(there) == 1 and own[1 - there[0]] and not implied[1 - there[0]]:
-        (number,) = there  # what is missing is asked of that side alone
+        (number,) = there  # the missing row is searched on that side alone
         yield from descent.below(node.inputs[1 - number], known[1 - number], way.by(join_text(node)))
     elif len(there) == 1:
         (number,) = there
@@ -104,7 +105,8 @@ def _pairs(descent: Descent, node: Join, own: Sides, way: DescentPath) -> Iterat
 def _unpaired(
     descent: Descent, node: Join, known: Sides, looks: list[FoundRows], way: DescentPath
 ) -> Iterator[PruningOperator]:
-    """Both sides have rows, but no pair: the side that nothing else was asked of is looked through for partners of the other."""
+    """Explain that both sides have rows, but no pair: search the side without other tests for partners of the other
+    side."""
     free = [n for n in (1, 0) if not known[n]]
     if free:
         number = 1 - free[0]
@@ -121,7 +123,7 @@ def _unpaired(
 def _without_partner(
     descent: Descent, node: Join, number: int, there: FoundRows, tests: RowPredicate, way: DescentPath
 ) -> Iterator[PruningOperator]:
-    """Rows of one side look for these rows of the other, which has none: since something drops them, or since there are none."""
+    """Explain rows of one side without a partner: either something drops the partners, or they do not exist."""
     side, partner = node.inputs[number], node.inputs[1 - number]
     at = PruningKind.EXISTS if node.kind is JoinKind.SEMI else PruningKind.JOIN
     near = (side, replace(there, words="have no partner"))
@@ -144,22 +146,24 @@ def _without_partner(
 
 
 def _implied(node: Join, own: RowPredicate, number: int) -> RowPredicate:
-    """Tests of the other side that follow where the tests of one, by its number, give its columns of the condition one value."""
+    """Return tests of the other side that follow if tests of one side, by its number, fix columns of the join
+    condition."""
     values = fixed_columns(own.tests)
     read = any(columns_of(p) & values.keys() for p in conjuncts(node.condition))
     return RowPredicate(_over_values(node, values, number)) if read else RowPredicate()
 
 
 def _over_values(node: Join, values: Mapping[str, Expr], number: int) -> tuple[Expr, ...]:
-    """The parts of the condition with values in place of one side's columns, as far as they then read the other's alone."""
+    """Return the conjuncts that read the other side alone, after values replace one side's columns."""
     names = set(node.inputs[1 - number].schema.names)
     parts = (replace_columns(p, values) for p in conjuncts(node.condition))
     return tuple(p for p in parts if columns_of(p) <= names)
 
 
 def _partners(descent: Descent, node: Join, number: int, there: FoundRows, own: RowPredicate) -> RowPredicate:
-    """Return the predicate on the partners of these rows of one side: by their values if they are equal and may be
-    shown, else by a match.
+    """Return the predicate on the partners of these rows of one side.
+
+    It tests their values if they are equal and may be shown; otherwise it is a match.
     """
     side = node.inputs[number]
     names = [n for n in side.schema.names if any(n in columns_of(p) for p in conjuncts(node.condition))]

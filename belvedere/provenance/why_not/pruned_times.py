@@ -1,6 +1,6 @@
-"""Missing rows of operators over time: windows of event time, EMIT and SELECT STREAM that wait, windows over sequences.
+"""Missing rows of operators over time: event-time windows, EMIT and SELECT STREAM that wait, windows over sequences.
 
-In: an operator and the tests of its missing rows. Out: where they vanish, with the watermark that is waited for.
+In: an operator and the tests of its missing rows. Out: the operators that drop them, with the awaited watermark.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from belvedere.values.instants import instant, microseconds
 def pruned_by_time_window(
     descent: Descent, node: TimeWindow, requested: RowPredicate, way: DescentPath
 ) -> Iterator[PruningOperator]:
-    """The rows in the window; where the window is not known by tests, the windows of the rows."""
+    """Yield findings on the rows in the window. If the tests do not fix a window, show the windows of the rows."""
     own, left = requested.split(node.input.schema.names)
     window = in_window(node, requested)
     below = way if window is not None else way.without(left, node.kind.upper())
@@ -63,7 +63,7 @@ def _other_windows(
 def pruned_by_emit(
     descent: Descent, node: Emit, requested: RowPredicate, way: DescentPath
 ) -> Iterator[PruningOperator]:
-    """Groups that are there and wait for the watermark, or for their delay."""
+    """Yield existing groups that wait for the watermark, or for their delay."""
     left = requested.split(node.input.schema.names)[1]
 
     def waits(there: FoundRows) -> Iterator[PruningOperator]:
@@ -71,7 +71,8 @@ def pruned_by_emit(
         if node.delay is not None:
             delay = timedelta(microseconds=node.delay)
             reasons.append(
-                f"EMIT AFTER DELAY: a group is emitted {delay} after the first of its changes, by the clock of the epochs"
+                f"EMIT AFTER DELAY: a group is emitted {delay} after the first of its changes, "
+                "by the clock of the epochs"
             )
         words = "; ".join(reasons) or "EMIT: its changes were emitted earlier, with other values"
         yield pruning_step(way.without(left, "EMIT"), PruningKind.EMIT, words, requested, [(node.input, there)])
@@ -82,7 +83,7 @@ def pruned_by_emit(
 def pruned_in_order(
     descent: Descent, node: InOrder, requested: RowPredicate, way: DescentPath
 ) -> Iterator[PruningOperator]:
-    """Rows that wait until no earlier one can come."""
+    """Yield rows that wait until no earlier one can arrive."""
 
     def waits(there: FoundRows) -> Iterator[PruningOperator]:
         if node.within is None:
@@ -101,7 +102,7 @@ def pruned_in_order(
 def pruned_by_sequence(
     descent: Descent, node: SplAggregate | PredicateWindow, requested: RowPredicate, way: DescentPath
 ) -> Iterator[PruningOperator]:
-    """The rows of the sequence of which no window was made: what else is asked of a window cannot be followed."""
+    """Yield the rows of the sequence that produced no window. Other tests of a window cannot be followed."""
     mapping: dict[str, Expr]
     if isinstance(node, SplAggregate):
         words, reported = "the SPL window", "it has not fired with these values"
@@ -123,9 +124,9 @@ def pruned_by_sequence(
 def pruned_by_spl_join(
     descent: Descent, node: SplJoin, requested: RowPredicate, way: DescentPath
 ) -> Iterator[PruningOperator]:
-    """Yield the rows of both sides: which of them were in their windows at the same time is not known."""
+    """Yield the rows of both sides. It is not known which of them were in their windows at the same time."""
     sides = spl_sides(node, requested)
-    # a result that need not have a row of one side may be one of the other side alone
+    # if a side is optional, a result may have a row of the other side alone
     needed = [n for n in (0, 1) if has_row_of(node.inputs[n], requested) or not node.outer[1 - n]] or [0, 1]
     looks = descent.look(*(CountedRows(node.inputs[n], sides[n], "are there") for n in needed))
     if any(r.untold for r in looks):
@@ -145,7 +146,7 @@ def pruned_by_spl_join(
 
 
 def _waits(descent: Descent, node: Node, there: FoundRows, word: str, only: str | None = None) -> str:
-    """For which watermark the rows wait, and how far it is."""
+    """Return the watermark that the rows wait for, and how far it has come."""
     bounds = _bounds(descent, node)
     shows = all(map(descent.shows, relations_of(node)))
     reported = [
@@ -174,7 +175,7 @@ def _wait(name: str, bound: int, rows: tuple[Mapping[str, Any], ...], shows: boo
 
 
 def _bounds(descent: Descent, node: Node) -> Bounds:
-    """The bounds of an operator's columns, as of the epoch that was read."""
+    """Return the bounds of an operator's columns in the epoch that was read."""
     row = descent.epoch
     if row is None:
         return {}

@@ -1,8 +1,7 @@
-"""Where wanted rows vanish: what is found, and the descent through a plan that finds it.
+"""The search for the operators that drop requested rows: a descent through a plan, and its findings.
 
-In: an operator of whose rows the wanted ones are missing. Out: a `PruningOperator` for each way down: the first operator that has rows
-which would do and does not pass them on. What an operator does about it is a function in the table that the descent is given
-(`pruning_operators`).
+In: an operator without the requested rows. Out: a `PruningOperator` for each path down: the first operator that has
+matching input rows and does not pass them on. The table `pruning_operators` has one function per operator.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ MAX_WAYS = 20
 
 @dataclass(frozen=True)
 class DescentPath:
-    """How a descent came to an operator."""
+    """The path of a descent to an operator."""
 
     view: str
     through: tuple[str, ...] = ()
@@ -36,22 +35,22 @@ class DescentPath:
     unfollowed: tuple[str, ...] = ()
 
     def by(self, step: str) -> DescentPath:
-        """The way with one more operator."""
+        """Return the path with one more operator."""
         return replace(self, steps=(*self.steps, step))
 
     def into(self, id_: str) -> DescentPath:
-        """The way into a relation that the view reads."""
+        """Return the path into a relation that the view reads."""
         return replace(self, view=id_, through=(*self.through, self.view))
 
     def without(self, left: RowPredicate, operator: str) -> DescentPath:
-        """The way on without tests that the operator's input cannot answer."""
+        """Return the path without tests that the operator's input cannot answer."""
         answered = tuple(f"{expression_text(t)} (not below {operator})" for t in left.tests)
         return replace(self, unfollowed=(*self.unfollowed, *answered))
 
 
 @dataclass(frozen=True)
 class CountedRows:
-    """Rows of an operator that are counted, with what they are to the wanted row."""
+    """Rows of an operator to count, with a description of their relation to the requested row."""
 
     node: Node
     requested: RowPredicate
@@ -64,17 +63,17 @@ Losses = Mapping[type[Node], Callable[["Descent", Any, RowPredicate, DescentPath
 
 @dataclass
 class Descent:
-    """One walk down a plan. What it asks is of the epochs in `seen`; where that is one, the answer is of one state."""
+    """One descent through a plan. It read the epochs in `seen`; if that is one epoch, the answer is consistent."""
 
     query_runner: QueryRunner
     size: int
     losses: Losses
     shows: Callable[[str], bool] = lambda _: True
-    """Function from a relation's id to whether values of its rows may be shown, also in sentences."""
+    """Function that returns whether values of a relation (by id) may be shown, also in sentences."""
     seen: dict[int | None, EpochRow | None] = field(default_factory=dict)
 
     def below(self, node: Node, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
-        """Where the wanted rows of an operator vanish; it is known that there are none."""
+        """Yield the operators that drop the requested rows, of which an operator is known to have none."""
         yield from self.losses[type(node)](self, node, requested, way)
 
     def reached(
@@ -85,9 +84,9 @@ class Descent:
         words: str,
         dropped: Callable[[FoundRows], Iterator[PruningOperator]],
     ) -> Iterator[PruningOperator]:
-        """Where an operator's input has rows that would do, `dropped` says why they are not passed on; else it goes on below.
+        """If an operator's input has matching rows, yield the explanation of `dropped`; otherwise continue below.
 
-        `words` say what these rows are to the wanted one.
+        `words` describe how these rows relate to the requested one.
         """
         (there,) = self.look(CountedRows(node, requested, words))
         if there.untold:
@@ -98,7 +97,7 @@ class Descent:
             yield from self.below(node, requested, way)
 
     def look(self, *looks: CountedRows, cheap: bool = False) -> list[FoundRows]:
-        """Count and sample rows, all of one epoch; `cheap`: only where the database says it."""
+        """Count and sample rows, all of one epoch. If `cheap`, only the database is queried, not Spark."""
         questions = [_question(self.query_runner, look) for look in looks]
         row, found = answered(
             replace(self.query_runner, spark=None) if cheap else self.query_runner, questions, self.size
@@ -108,11 +107,11 @@ class Descent:
 
     @property
     def epoch(self) -> EpochRow | None:
-        """The last epoch that was read."""
+        """Return the last epoch that was read."""
         return next(reversed(self.seen.values()), None)
 
     def name(self, node: Node) -> str:
-        """The relations that a plan reads, by their names; a recursion by its own."""
+        """Return the names of the relations that a plan reads; for a recursion its own name."""
         names = (
             n.name if isinstance(n, Recursion) else self.query_runner.catalog.name_of(n.relation) for n in _read(node)
         )
@@ -138,14 +137,14 @@ def pruning_step(
 
 
 def untold(way: DescentPath, requested: RowPredicate, *reads: FoundRows) -> Iterator[PruningOperator]:
-    """Yield the finding that rows are not available, if so."""
+    """Yield the finding that rows are not available, if any are not."""
     reason = next((r.untold for r in reads if r.untold), "")
     if reason:
         yield pruning_step(way, PruningKind.UNTOLD, f"this cannot be answered here: {reason}", requested)
 
 
 def condition_text(requested: RowPredicate) -> str:
-    """Return the requested predicate for people."""
+    """Return the requested predicate as a readable text."""
     return (
         " AND ".join(
             [*map(expression_text, requested.tests), *("a match of the other rows" for _ in requested.matches)]

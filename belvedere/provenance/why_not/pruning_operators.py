@@ -88,7 +88,7 @@ def _distinct(descent: Descent, node: Distinct, requested: RowPredicate, way: De
 
 
 def _filter(descent: Descent, node: Filter, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
-    """The rows that reached it, with the columns of its condition and what each part of that is for them."""
+    """Yield the rows that reached the filter, with the columns of its condition and the value of each conjunct."""
     parts = conjuncts(node.condition)
     tested = _with_parts(node, parts, requested)
     reached, *failed = descent.look(
@@ -106,12 +106,15 @@ def _filter(descent: Descent, node: Filter, requested: RowPredicate, way: Descen
         reported = "; ".join(
             _failed_text(text_over(node.input, p), f, reached) for p, f in zip(parts, failed, strict=True) if f.count
         )
-        words = f"{'HAVING' if at is PruningKind.HAVING else 'the filter'} drops them: {reported or text_over(node.input, node.condition)}"
+        words = (
+            f"{'HAVING' if at is PruningKind.HAVING else 'the filter'} drops them: "
+            f"{reported or text_over(node.input, node.condition)}"
+        )
         yield pruning_step(way, at, words, predicate_over(node, requested), [(tested, reached)])
 
 
 def _ranked_by(node: Filter) -> tuple[str, ...] | None:
-    """The partition of a filter on ranks alone, as DISTINCT ON becomes one; None for any other filter."""
+    """Return the partition of a filter on ranks alone, such as DISTINCT ON; None for any other filter."""
     ranks = {i.name: i.expr for i in node.input.items} if isinstance(node.input, Window) else {}
     read = [ranks.get(n) for n in columns_of(node.condition)]
     kinds = (exp.RowNumber, exp.Rank, exp.DenseRank)
@@ -129,7 +132,7 @@ def _outranked(
     reached: FoundRows,
     way: DescentPath,
 ) -> Iterator[PruningOperator]:
-    """The rows of the same partition that the filter passes on instead."""
+    """Yield the rows of the same partition that the filter passes on instead."""
     same_ones = matching(narrowed(node.input, requested, descent.query_runner.definition), *same(None, partition))
     (winners,) = descent.look(CountedRows(node, same_ones if partition else RowPredicate(), "came first instead"))
     by = f" of each {', '.join(n.rpartition('.')[2] for n in partition)}" if partition else ""
@@ -144,7 +147,7 @@ def _outranked(
 
 
 def _with_parts(node: Filter, parts: tuple[Expr, ...], requested: RowPredicate) -> Project:
-    """The rows that reach a filter: the columns of its condition and those that are asked for, and each part's value."""
+    """Return the rows that reach a filter: columns of its condition, requested columns, and each conjunct's value."""
     named = (
         columns_of(node.condition) | {n for t in requested.tests for n in columns_of(t)} | set(node.schema.key or ())
     )
@@ -249,7 +252,7 @@ def _is_reached(descent: Descent, node: Aggregate, group: RowPredicate) -> bool:
 def _grouping_sets(
     descent: Descent, node: Aggregate, requested: RowPredicate, way: DescentPath
 ) -> Iterator[PruningOperator]:
-    """Each set that may give such a row is a way of its own."""
+    """Follow each grouping set that may give such a row as a separate path."""
     on_keys, on_values = requested.split(node.schema.key or ())
     sets = [(members, _of_set(node, members, on_keys)) for members in node.grouping_sets or ()]
     able = [(members, group) for members, group in sets if group is not None]
@@ -269,7 +272,7 @@ def _grouping_sets(
 
 
 def _of_set(node: Aggregate, members: tuple[str, ...], on_keys: RowPredicate) -> RowPredicate | None:
-    """The rows that go into a set's groups with these keys; None where the set has none such."""
+    """Return the predicate on the input of a set's groups with these keys; None if the set has no such groups."""
     group = on_keys.over(set_columns(node, members))
     compared = (exp.EQ, exp.Is, exp.NullSafeEQ)
     if any(map(is_impossible, group.tests)):
@@ -279,7 +282,7 @@ def _of_set(node: Aggregate, members: tuple[str, ...], on_keys: RowPredicate) ->
 
 
 def _window(descent: Descent, node: Window, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
-    """No row is dropped: the row is there with another value of a window function, or its input has none."""
+    """Explain rows of a window function, which drops none: the row has another value, or its input has no such row."""
     own, left = requested.split(node.input.schema.names)
     words = "the window functions"
     way = way.without(predicate_over(node, left), words)
@@ -312,7 +315,7 @@ def _top(descent: Descent, node: TopK, requested: RowPredicate, way: DescentPath
 
 
 def _partition(descent: Descent, node: TopK, own: RowPredicate) -> RowPredicate:
-    """All rows of the partitions of these."""
+    """Return the predicate on all rows in the partitions of these rows."""
     known = own.split(node.partition)[0]
     if set(node.partition) <= set(fixed_columns(known.tests)):
         return known
@@ -351,7 +354,8 @@ def _values(descent: Descent, node: Values, requested: RowPredicate, way: Descen
 def _recursion(
     descent: Descent, node: Recursion, requested: RowPredicate, way: DescentPath
 ) -> Iterator[PruningOperator]:
-    """The first rows, and one step back from the missing row: rows that the step would need are not followed further."""
+    """Search the first rows, and one step back from the missing row. Rows that the step would need are not followed
+    further."""
     own, left = requested.split(names_of(node))
     name = f"the recursion {node.name}"
     way = way.without(left, name)
@@ -383,9 +387,9 @@ LOSSES: Losses = {
     PredicateWindow: pruned_by_sequence,
     Recursion: _recursion,
 }
-"""How each operator's missing rows are followed down."""
+"""Functions that follow each operator's missing rows down."""
 NOT_FOLLOWED: dict[type[Node], str] = {
     Observed: "its rows are events of a subscription, not rows of a view",
     Last: "lowered plans do not contain it",
 }
-"""Why those of the others are not."""
+"""Operators without such a function, with the reason."""

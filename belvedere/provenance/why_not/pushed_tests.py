@@ -1,7 +1,8 @@
-"""Which tests may be asked below an operator instead of above it, with the same rows as result.
+"""Tests that can be pushed below an operator without a change of its result.
 
-In: an operator, what is wanted of its rows. Out: what is wanted of each input, and what is left to test above the operator. A test of an
-aggregate's group passes, one of its sum does not. What has no line in `PASSES` lets nothing pass.
+In: an operator and the requested predicate on its rows. Out: the predicate on each input, and the remaining tests above
+the operator. A test of an aggregate's group can be pushed down, a test of its sum cannot. An operator without an entry
+in `PASSES` lets no test pass.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def _join(node: Join, requested: RowPredicate) -> Passed:
 
 
 def partitions(node: Window) -> list[tuple[Any, ...]]:
-    """The partitions of a Window's functions, each once."""
+    """Return the distinct partitions of a Window's functions."""
     found: list[tuple[Any, ...]] = []
     for window in (w for i in node.items for w in i.expr.find_all(exp.Window)):
         partition = tuple(window.args.get("partition_by") or ())

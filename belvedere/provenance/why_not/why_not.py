@@ -1,9 +1,10 @@
-"""Why a row is not there: on each way down from a view the first operator at which its rows vanish, with what nearly matched.
+"""The reason that a row is missing: on each path down, the first operator that drops its rows, with the near matches.
 
-In: a store that can be asked, a view, tests of its columns. Out: findings. Computed when asked, stored nowhere: the tests are pushed down
-operator by operator, and at each the rows that still fulfil them are counted.
+In: a store that answers queries, a view, tests of its columns. Out: findings. They are computed on request and stored
+nowhere. The tests are pushed down operator by operator, and at each the rows that still satisfy them are counted.
 
-Source: Chapman, Jagadish, "Why not?" (SIGMOD 2009): the operator that picks the last of the rows out that could have made the answer.
+Source: Chapman, Jagadish, "Why not?" (SIGMOD 2009): the operator that removes the last of the rows that could have
+produced the answer.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ def why_not(
     size: int = SAMPLE,
     shows: Callable[[str], bool] = lambda _: True,
 ) -> WhyNot:
-    """Where the rows of a relation vanish that would fulfil tests of its columns (`key_tests`).
+    """Find the operators that drop the rows of a relation that would satisfy tests of its columns (`key_tests`).
 
-    `size` rows are shown of each that nearly did. What an epoch changes while it is asked is asked again. Without Spark, what the
-    database cannot say is a `PruningOperator` at `UNTOLD`. No sentence has values of rows of relations that `shows` refuses; samples have.
+    The result has up to `size` near matches of each kind. If an epoch changes the data meanwhile, the search is
+    repeated. Without Spark, a plan that the database cannot answer gives a `PruningOperator` at `UNTOLD`. Sentences
+    contain no values of relations for which `shows` returns False; samples do.
     """
     for _ in range(ATTEMPTS):
         descent = Descent(query_runner, size, LOSSES, shows)
