@@ -1,7 +1,7 @@
-"""Where views live: one protocol, and a database of each dialect behind it.
+"""The store of views: one protocol, and an implementation per database dialect.
 
-`open_store` gives the one writer of a store, `open_reader` a reader in any process; `belvedere.store.protocol` says what
-they do. The drivers are loaded when a store is opened: `check` needs none.
+`open_store` returns the single writer of a store, `open_reader` a reader in any process; `belvedere.store.protocol`
+defines both. Database drivers are loaded when a store is opened: `check` needs none.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ __all__ = [
 
 
 def open_store(url: str, *, migrate: bool = False) -> Store:
-    """Open the store for writing, making it where it is missing.
+    """Open the store for writing, and create it if it does not exist.
 
-    `sqlite://` makes a temporary file: its path is in the store's `url`, it can be opened again by that URL, and it is
-    removed when this process ends. Raises diagnostics B7001 (cannot be opened), B7002 (damaged), B7004 (locked), B7005
-    (Postgres cannot be reached), B7016 (made by a newer version), B7018, B7019 (no such kind of URL), B7027 (made by an earlier version,
-    unless `migrate`: then it is brought up to date, or B7006 where another runner uses it).
+    `sqlite://` creates a temporary file. Its path is in the store's `url`, which can be opened again, and it is deleted
+    when this process ends. Raises diagnostics B7001 (cannot be opened), B7002 (damaged), B7004 (locked), B7005
+    (Postgres cannot be reached), B7016 (written by a newer version), B7018, B7019 (unknown kind of URL), B7027 (written
+    by an earlier version; with `migrate` it is upgraded instead, or B7006 is raised if another runner uses it).
     """
-    from belvedere.store.write.database import DatabaseStore  # loads what writes stores, which readers do not need
+    # loads the code that writes stores, which readers do not need
+    from belvedere.store.write.database import DatabaseStore
 
     session = dialect_of(url).session(url)
     try:
@@ -40,11 +41,13 @@ def open_store(url: str, *, migrate: bool = False) -> Store:
 
 
 def migrate_store(url: str) -> tuple[Migration, ...]:
-    """Bring a store of an earlier version up to date, in one transaction; the steps that were taken. Nothing is done where none is there.
+    """Upgrade a store of an earlier version in one transaction, and return the steps taken. Do nothing if no store
+    exists.
 
-    Raises B7006 where a runner of the earlier version uses it, B7016 where a newer version made it.
+    Raises B7006 if a runner of the earlier version uses it, B7016 if a newer version wrote it.
     """
-    from belvedere.store.write.database import DatabaseStore  # loads what writes stores, which readers do not need
+    # loads the code that writes stores, which readers do not need
+    from belvedere.store.write.database import DatabaseStore
 
     if refusal(url, "B7014", "B7027") != "B7027":
         return ()
@@ -56,7 +59,8 @@ def migrate_store(url: str) -> tuple[Migration, ...]:
 
 
 def refusal(url: str, *codes: str) -> str | None:
-    """Which of these codes says why a store cannot be read: B7014 where none is there; None where it can. Raises what is none of them."""
+    """Return which of these codes explains why a store cannot be read (B7014: it does not exist), or None if it can be
+    read. Other errors are raised."""
     file = file_of(url)
     if file is not None and not file.is_file():
         return "B7014"
@@ -70,10 +74,10 @@ def refusal(url: str, *codes: str) -> str | None:
 
 
 def open_reader(url: str, seconds: float | None = None) -> Reader:
-    """Open an existing store for reading; in the process that writes it too.
+    """Open an existing store for reading. This also works in the process that writes it.
 
-    A statement that takes more than `seconds` ends with B7086 (not through the library of the process that writes SQLite). Raises B7016 and
-    B7027 where another version made it.
+    A statement that takes more than `seconds` ends with B7086 (not through the library of the process that writes
+    SQLite). Raises B7016 and B7027 if another version wrote the store.
     """
     reader = dialect_of(url).reader(url, seconds)
     try:
@@ -85,21 +89,22 @@ def open_reader(url: str, seconds: float | None = None) -> Reader:
 
 
 def open_served_reader(url: str, seconds: float | None, connections: int) -> AnsweringReader:
-    """As `open_reader`, for a process that does nothing but answer requests: one of a server reads on its event loop (`LoopReader`)."""
+    """Open a reader as `open_reader` does, for a process that only answers requests. A reader of a server runs on the
+    event loop (`LoopReader`)."""
     return dialect_of(url).served_reader(url, seconds, connections)
 
 
 def discard(url: str) -> None:
-    """Delete a closed store's files: for tests and workbenches that are done with a temporary one."""
+    """Delete the files of a closed store. Tests and workbenches use this for temporary stores."""
     for path in dialect_of(url).files(url):
         path.unlink(missing_ok=True)
 
 
 def file_of(url: str) -> Path | None:
-    """The file that a store's URL names; None for a store on a server."""
+    """Return the file that a store's URL names, or None for a store on a server."""
     return dialect_of(url).file(url)
 
 
 def located(url: str, folder: Path) -> str:
-    """A store's URL out of a project file in `folder`: a relative file lies there."""
+    """Return a store's URL from a project file in `folder`. Relative paths are resolved against this folder."""
     return dialect_of(url).located(url, folder)

@@ -1,7 +1,8 @@
-"""A whole store at one moment, copied into a folder and put back from it.
+"""Backup of a whole store at one moment into a folder, and restore from it.
 
-In: a store's URL, a folder. Out: the database's part of a backup: what its tables hold, in files of the database's own form, so that a
-copy is put back into the same kind of database. The state of operators and the journal of pushes are for `belvedere.backups`.
+In: a store's URL, a folder. Out: the database's part of a backup: the contents of its tables, in files in the
+database's own format. A backup can therefore only be restored into the same kind of database. `belvedere.backups`
+handles the state of operators and the journal of pushes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from belvedere.store.protocol import Snapshot
 
 
 def snapshot(url: str) -> Snapshot:
-    """The store now. Raises B7001 and B7005 where it is not there, B7014 where it has no tables yet."""
+    """Open a snapshot of the store. Raises B7001 and B7005 if the store cannot be opened, B7014 if it has no tables
+    yet."""
     return dialect_of(url).snapshot(url)
 
 
@@ -27,5 +29,5 @@ def put_back(url: str, folder: Path, documents: Mapping[str, str]) -> None:
 
 
 def check_free(url: str) -> None:
-    """Raises B7101 where a store is there already."""
+    """Raise B7101 if a store already exists."""
     dialect_of(url).check_free(url)

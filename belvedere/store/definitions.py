@@ -1,7 +1,7 @@
-"""Stored tables and epoch rows as text: what the store keeps about itself.
+"""Stored tables and epoch rows as text, for the store's own tables.
 
-In: `StoredTable`, `EpochRow`. Out: JSON text, and the values back. Arrow types go as Arrow's own IPC schema, so that every
-type survives. It runs no SQL.
+In: `StoredTable`, `EpochRow`. Out: JSON text, and the values back. Arrow types are written as Arrow's own IPC schema,
+which preserves every type. This module runs no SQL.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from belvedere.values.instants import instant, microseconds
 
 
 def table_to_text(table: StoredTable) -> str:
-    """A table's definition as JSON."""
+    """Return a table's definition as JSON."""
     columns = [{"name": c.name, "nullable": c.nullable, "hidden": c.hidden, "doc": c.doc} for c in table.schema.columns]
     types = pa.schema([pa.field(str(i), c.type) for i, c in enumerate(table.schema.columns)])
     content = {
@@ -40,7 +40,7 @@ def table_to_text(table: StoredTable) -> str:
 
 
 def table_from_text(text: str) -> StoredTable:
-    """The inverse of `table_to_text`."""
+    """Parse the text of `table_to_text`."""
     content = json.loads(text)
     types = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(content["types"])))
     columns = tuple(Column(type=types.field(i).type, **c) for i, c in enumerate(content["columns"]))
@@ -54,7 +54,7 @@ def table_from_text(text: str) -> StoredTable:
 
 
 def same_definition(stored: StoredTable, requested: StoredTable) -> bool:
-    """Whether the rows of `stored` are those of `requested`: same definition, columns and types."""
+    """Return whether `stored` and `requested` have the same rows: the same definition, columns and types."""
     return stored.fingerprint == requested.fingerprint and _columns(stored) == _columns(requested)
 
 
@@ -63,7 +63,7 @@ def _columns(table: StoredTable) -> list[tuple[str, pa.DataType]]:
 
 
 def epoch_to_values(row: EpochRow, now: datetime) -> tuple[int, int, str, int]:
-    """An epoch row as the epoch table has it: epoch, clock, JSON, time of commit."""
+    """Return an epoch row as the epoch table stores it: epoch, clock, JSON, time of commit."""
     content = {"offsets": dict(row.offsets), "bounds": dict(row.bounds), "extra": dict(row.extra)}
     try:
         text = json.dumps(content, ensure_ascii=True)
@@ -73,7 +73,7 @@ def epoch_to_values(row: EpochRow, now: datetime) -> tuple[int, int, str, int]:
 
 
 def epoch_from_values(values: tuple[Any, ...]) -> EpochRow:
-    """The inverse of `epoch_to_values`."""
+    """Parse the values of `epoch_to_values`."""
     epoch, clock, text, committed = values
     content: Mapping[str, Mapping[str, Any]] = json.loads(text)
     return EpochRow(epoch, instant(clock), content["offsets"], content["bounds"], content["extra"], instant(committed))

@@ -1,7 +1,7 @@
-"""Names in the store: what a relation or column is called there, and how SQL quotes it.
+"""Names of relations and columns in the store, and their quoting in SQL.
 
-In: names of the catalog, any unicode. Out: the same names wherever both databases take them, else a shortened or marked
-name with a hash. One rule for SQLite and Postgres, so that a name never depends on the store.
+In: names of the catalog, any unicode. Out: the same names if both databases accept them, else a shortened or marked
+name with a hash. SQLite and Postgres share one rule, so a name never depends on the store.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ import hashlib
 from belvedere.schema import OWN_TABLES
 
 MAX_NAME_BYTES = 63
-"""Bytes of UTF-8 that Postgres keeps of a name; it cuts longer ones silently."""
+"""Maximum bytes of UTF-8 of a name in Postgres, which silently cuts longer ones."""
 
 SYSTEM = OWN_TABLES
 RECORDS = frozenset({f"{SYSTEM}files", f"{SYSTEM}rejected", f"{SYSTEM}spans", f"{SYSTEM}retried"})
-"""Tables of the store with rows for people: what was read, and what was rejected. They have these names in the database."""
+"""Tables of the store with rows for people: which input was read, and which rows were rejected. They have these names in
+the database."""
 
 _RESERVED_COLUMNS = frozenset(
     {"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid", "rowid", "oid", "_rowid_"}
-    | {"true", "false"}  # SQLite calls a column of a subquery otherwise that has one of these names
+    | {"true", "false"}  # SQLite renames a column of a subquery that has one of these names
 )
 _RESERVED_PREFIXES = ("sqlite_", SYSTEM)
 
 
 def stored_name(name: str) -> str:
-    """The name of a relation or column in the store: itself, unless a database would refuse or cut it."""
+    """Return the name of a relation or column in the store. It is unchanged unless a database would reject or cut it."""
     folded = name.lower()
     if name in RECORDS:
         return name
@@ -38,16 +39,16 @@ def stored_name(name: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as an SQL identifier, as it is."""
+    """Quote a name as an SQL identifier, unchanged."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def identifier(name: str) -> str:
-    """A relation's or column's name as an SQL identifier: `stored_name`, quoted."""
+    """Return a relation's or column's name as an SQL identifier: `stored_name`, quoted."""
     return quoted(stored_name(name))
 
 
 def index_name(table: str, columns: tuple[str, ...]) -> str:
-    """A name for an index, the same for the same table and columns; an index shares its names with tables in SQLite."""
+    """Return a deterministic name for an index of these columns. In SQLite, indexes and tables share a namespace."""
     text = "\0".join((table, *columns))
     return f"{SYSTEM}{hashlib.sha256(text.encode()).hexdigest()[:32]}"

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 IDENTITY = "_identity"
-"""The document with the store's identity."""
+"""Name of the document with the store's identity."""
 
 
 class DocumentStore(Protocol):
@@ -23,34 +23,34 @@ class DocumentStore(Protocol):
 
 @dataclass(frozen=True)
 class Identity:
-    """The ids of a store: its own, and those by which its journal and its sinks know it."""
+    """The ids of a store: its own id, the id of its journal, and the name that its sinks use."""
 
     id: str
     journal: str
     """The id in the headers of its journal."""
     sinks: str
-    """The name under which sinks have what they were sent."""
+    """The name under which sinks have recorded what they received."""
     file: str = ""
-    """The name of the file in which a run has found the store last; empty for a store on a server."""
+    """Name of the file in which a run last found the store; empty for a store on a server."""
 
     @property
     def text(self) -> str:
-        """It as the store's document."""
+        """Return the identity as the store's document."""
         return json.dumps(asdict(self))
 
     def in_file(self, name: str) -> Identity:
-        """The same store, in a file of this name."""
+        """Return the identity of the same store in a file with this name."""
         return replace(self, file=name)
 
 
 def new_identity() -> Identity:
-    """The identity of a store that is being made."""
+    """Return an identity for a new store."""
     id_ = uuid.uuid4().hex[:16]
     return Identity(id_, id_, id_)
 
 
 def identity_of(documents: DocumentStore) -> Identity:
-    """The identity of a store of the present format."""
+    """Return the identity of a store of the present format."""
     text = documents.document(IDENTITY)
     assert text is not None, "a store gets its identity with its format"
     return Identity(**json.loads(text))

@@ -1,7 +1,7 @@
-"""A stored table's columns as a dialect stores them: its SQL, and rows on their way in and out.
+"""A stored table's columns as a dialect stores them: SQL, and conversion of rows in both directions.
 
-In: a `StoredTable` and a dialect. Out: a `Layout` with the statements' parts, `flatten` for rows that go in and `restore`
-for rows that come out. A flat batch has the same columns in the types that the driver moves. It runs no SQL.
+In: a `StoredTable` and a dialect. Out: a `Layout` with the statements' parts, `flatten` for rows to write and `restore`
+for rows read. A flat batch has the same columns in the types that the driver transfers. It runs no SQL.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ ASIDE = "aside"
 
 @dataclass(frozen=True)
 class Layout:
-    """How `table` is stored in `dialect`; `aside`: beside the one that it replaces, which has its name until the commit."""
+    """The stored form of `table` in `dialect`. `aside`: the table exists beside the one that it replaces, which keeps
+    the name until the commit."""
 
     dialect: Dialect
     table: StoredTable
@@ -35,16 +36,16 @@ class Layout:
 
     @cached_property
     def name(self) -> str:
-        """The quoted name of the table; of one without a name, the query that gives its rows."""
+        """Return the quoted name of the table, or for a query without a name, the query."""
         return quoted(self.stored_name) if self.table.name or not self.table.query else f"({self.table.query})"
 
     @cached_property
     def stored_name(self) -> str:
-        """The same, not quoted."""
+        """Return the name of the table, not quoted."""
         return index_name(ASIDE, (self.table.name,)) if self.aside else stored_name(self.table.name)
 
     def index(self, columns: tuple[str, ...]) -> str:
-        """The name of an index of the table."""
+        """Return the name of an index of the table."""
         return index_name(f"{ASIDE} {self.table.name}" if self.aside else self.table.name, columns)
 
     @cached_property
@@ -53,7 +54,7 @@ class Layout:
 
     @cached_property
     def stored(self) -> pa.Schema:
-        """The columns that are stored: `_key` is not, where another column is the row's identity."""
+        """Return the stored columns. `_key` is not stored if another column identifies the row."""
         return pa.schema([f for f in self.arrow if f.name != KEY or self.table.identity == KEY])
 
     @cached_property
@@ -62,16 +63,16 @@ class Layout:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The stored names of all columns, not quoted."""
+        """Return the stored names of all columns, not quoted."""
         return tuple(stored_name(f.name) for f in self.stored)
 
     @cached_property
     def key(self) -> str:
-        """The stored name of the column by which a row is found, not quoted."""
+        """Return the stored name of the column that identifies a row, not quoted."""
         return stored_name(self.table.identity)
 
     def keys(self, texts: pa.Array) -> pa.Array:
-        """`_key`s in the stored form of that column."""
+        """Convert `_key`s to the stored form of that column."""
         field = self.stored.field(self.table.identity)
         return self.form_of(field.name).encode(texts.cast(pa.string()).cast(field.type))
 
@@ -89,12 +90,12 @@ class Layout:
         return pa.schema([pa.field(c, f.flat) for c, f in zip(self.columns, self.forms, strict=True)])
 
     def form_of(self, column: str) -> StoredForm:
-        """The form of a column by its name in the catalog."""
+        """Return the form of a column by its name in the catalog."""
         place: int = self.stored.get_field_index(column)
         return self.forms[place]
 
     def create(self) -> str:
-        """The CREATE TABLE or CREATE VIEW statement."""
+        """Return the CREATE TABLE or CREATE VIEW statement."""
         if self.table.query:
             return f"CREATE VIEW {self.name} ({self.column_list}) AS {self.table.query}"
         mark = " PRIMARY KEY" if self._lies_by_key else " NOT NULL"
@@ -105,16 +106,17 @@ class Layout:
         return f"CREATE TABLE {self.name} ({', '.join(parts)})"
 
     def drop(self) -> str:
-        """The statement that takes it out."""
+        """Return the statement that drops the table or view."""
         return f"DROP {'VIEW' if self.table.query else 'TABLE'} IF EXISTS {self.name}"
 
     @property
     def _lies_by_key(self) -> bool:
-        """Whether the table lies in the order of its key, so that no index of it is needed."""
+        """Return whether the table is physically ordered by its key and needs no index on it."""
         return self.dialect.lies_by_number and self.table.identity != KEY
 
     def indexes(self) -> dict[str, str]:
-        """The indexes that the table should have: name -> CREATE INDEX statement. The first is the unique one of the rows' identity."""
+        """Return the indexes of the table: name -> CREATE INDEX statement. The first is the unique index of the rows'
+        identity."""
         if self.table.query:
             return {}
         own = (self.table.identity,)
@@ -130,7 +132,7 @@ class Layout:
         return result
 
     def flatten(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of the table's rows as the driver moves them; columns are found by name, others are ignored."""
+        """Convert a batch of the table's rows to the driver's types. Columns are found by name, others are ignored."""
         arrays = []
         for field, how in zip(self.stored, self.forms, strict=True):
             place = batch.schema.get_field_index(field.name)
@@ -149,7 +151,7 @@ class Layout:
             ) from error
 
     def restore(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The inverse of `flatten`: rows in the catalog's types."""
+        """Convert flat rows back to the catalog's types."""
         arrays = [f.decode(batch.column(i)) for i, f in enumerate(self.forms)]
         if self.table.identity != KEY and not self.table.query:
             arrays.append(arrays[self.stored.get_field_index(self.table.identity)].cast(pa.string()))
@@ -157,7 +159,7 @@ class Layout:
 
 
 def flat_batches(layout: Layout, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows as flat batches, without empty ones."""
+    """Yield the rows as flat batches, without empty ones."""
     for batch in rows:
         if batch.num_rows:
             yield layout.flatten(batch)

@@ -33,7 +33,8 @@ __all__ = ["CHUNK_BYTES", "KEY", "WEIGHT", "EpochRow", "Lease", "Reader", "Snaps
 
 @dataclass(frozen=True)
 class EpochRow:
-    """A committed epoch. `clock` is now(); `offsets` per source by name; `bounds` and `extra` are JSON documents."""
+    """A committed epoch. `clock` is now(); `offsets` maps each source's name to its offset; `bounds` and `extra` are
+    JSON documents."""
 
     epoch: int
     clock: datetime
@@ -45,7 +46,7 @@ class EpochRow:
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to write: an owner's random name, and the time at which its lease ends unless renewed."""
+    """The right to write: an owner's random name, and the time at which the lease ends unless renewed."""
 
     owner: str
     expires_at: datetime
@@ -54,55 +55,60 @@ class Lease:
 
 
 class Transaction(Protocol):
-    """One epoch's changes. Nothing is visible to anybody else before `commit`; closing without it undoes everything."""
+    """One epoch's changes. They are invisible to others before `commit`; closing without a commit rolls them back."""
 
     @property
     def is_late(self) -> bool:
-        """Whether the database has no transaction open before the first change: changes are to be made when all rows are there."""
+        """Return whether the database has no open transaction before the first change. Changes should then start when
+        all rows are ready."""
 
     def lookup(self, table: str, keys: pa.Array | None = None) -> pa.RecordBatchReader:
-        """Rows as they are now, in this transaction, whose `_key` is among `keys`; all for None.
+        """Return the rows whose `_key` is among `keys` as of now in this transaction; all rows for None.
 
-        They stream: whatever their number, a batch at a time is in memory.
+        The result is streamed: only one batch at a time is in memory.
         """
 
     def lookup_range(self, table: str, column: str, above: Any, up_to: Any) -> pa.RecordBatchReader:
-        """Rows with `above < column <= up_to`; None = unbounded on that side. NULLs never match."""
+        """Return rows with `above < column <= up_to`; None = unbounded on that side. NULLs never match."""
 
     def apply(self, table: str, delta: pa.RecordBatchReader) -> None:
-        """Take out the rows of `_weight` -1 by `_key` and put in those of +1.
+        """Delete the rows with `_weight` -1 by `_key`, and insert those with +1.
 
-        Per `_key` at most one of each, the -1 first; what has no -1 is not in the table. Raises B7010 where it is.
+        There is at most one of each per `_key`, the -1 first. A row without -1 must not be in the table; B7010 is
+        raised if it is.
         """
 
     def append(self, table: str, rows: pa.RecordBatchReader) -> None:
-        """Put in rows whose `_key`s are new: the fast path for streams."""
+        """Insert rows whose `_key`s are new: the fast path for streams."""
 
     def append_apart(self, table: StoredTable, put: Callable[[Any], pa.Table], rows: int) -> Callable[[], None] | None:
-        """Let tasks of other processes write `rows` new rows; return the function that then adds them to the table, or
-        None. `put` runs a task's function over the rows.
+        """Let tasks of other processes write `rows` new rows. Return the function that then adds them to the table, or
+        None.
+
+        `put` runs a task's function over the rows.
         """
 
     def apply_apart(self, table: StoredTable, put: Callable[[Any], pa.Table], rows: int) -> Callable[[], None] | None:
-        """Let tasks of other processes bring a delta of `rows` rows, as `append_apart` does new rows."""
+        """Let tasks of other processes write a delta of `rows` rows, as `append_apart` does for new rows."""
 
     def delete_range(self, table: str, column: str, up_to: Any) -> int:
-        """Drop rows with `column <= up_to` (state that is final); returns how many."""
+        """Delete rows with `column <= up_to` (state that is final), and return their number."""
 
     def clear(self, table: str) -> None:
-        """Drop all rows."""
+        """Delete all rows."""
 
     def count(self, table: str) -> int:
-        """How many rows the table has now."""
+        """Return the number of rows in the table now."""
 
     def gained(self, table: str) -> int:
-        """How many rows more the table has than at the transaction's begin; nothing is read for it."""
+        """Return the increase in rows since the start of the transaction, without reading the table."""
 
     def commit(self, row: EpochRow) -> None:
-        """Insert the epoch row and commit. Refused unless the epoch before it is the last one and the lease is still ours."""
+        """Insert the epoch row and commit. Refused unless the previous epoch is the last one and this writer still
+        holds the lease."""
 
     def rollback(self) -> None:
-        """Undo everything."""
+        """Roll back all changes."""
 
 
 Take = Callable[[pa.RecordBatchReader], None]
@@ -113,7 +119,7 @@ class AnsweringReader(Protocol):
 
     @property
     def dialect(self) -> str:
-        """`sqlite` or `postgres`."""
+        """Return `sqlite` or `postgres`."""
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one SELECT in its own snapshot. Placeholders: `?` for sqlite, `$1` for postgres."""
@@ -127,17 +133,18 @@ class AnsweringReader(Protocol):
 
 @runtime_checkable
 class LoopReader(AnsweringReader, Protocol):
-    """One that reads on an event loop, too."""
+    """A reader that can also read on an event loop."""
 
     async def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """As `execute`; no thread waits. Texts come as the bytes of their UTF-8."""
+        """Run a SELECT as `execute` does, without a waiting thread. Texts are returned as UTF-8 bytes."""
 
 
 class Reader(AnsweringReader, Protocol):
-    """One that may live in any process, and reads whole tables, too."""
+    """A reader that can run in any process, and can also read whole tables."""
 
     def rows(self, table: StoredTable, as_of: AsOf | None = None) -> pa.Table:
-        """All rows of a table in the catalog's types, as `StoredTable.arrow`; of a history those that held then."""
+        """Return all rows of a table in the catalog's types, as `StoredTable.arrow`. For a history with `as_of`, return
+        the rows that were valid then."""
 
     def rows_together(
         self,
@@ -145,10 +152,10 @@ class Reader(AnsweringReader, Protocol):
         sets: Sequence[SharedSet] = (),
         streams: Sequence[tuple[StoredTable, Take]] = (),
     ) -> tuple[EpochRow | None, list[pa.Table]]:
-        """All rows of each table, and the epoch that all of them are of.
+        """Return all rows of each table, and the epoch to which all of them belong.
 
-        `sets`: what their queries look values up in, by name. `streams`: tables of any size, with what takes their rows, of that epoch,
-        too, a batch at a time; where a connection had died it is called again.
+        `sets`: sets in which their queries look values up, by name. `streams`: tables of any size with a consumer, read
+        from the same epoch a batch at a time. If a connection was lost, the consumer is called again.
         """
 
 
@@ -159,71 +166,72 @@ class Store(Protocol):
     url: str
 
     def acquire(self, owner: str, seconds: float) -> Lease:
-        """Take the writer's lease; raises a diagnostic naming the holder where somebody else has it."""
+        """Take the writer's lease. If another owner has it, raise a diagnostic that names the holder."""
 
     def renew(self) -> Lease:
-        """Prolong the lease. Another thread may call it. Raises B7007 if another owner has had it in the meantime."""
+        """Extend the lease. Another thread can call this. Raises B7007 if another owner has had it in the meantime."""
 
     def regain(self, owner: str, seconds: float) -> Lease:
-        """Prolong the lease of an owner that lost its connection. Raises B7007 as `renew`."""
+        """Extend the lease of an owner that lost its connection. Raises B7007 as `renew`."""
 
     def holder(self) -> str | None:
-        """Return the owner of the lease; None if it is free, over, or its process has ended. Locks nothing."""
+        """Return the owner of the lease, or None if it is free, has expired, or its process has ended. Locks nothing."""
 
     def verify_lease(self) -> None:
         """Raise B7007 if this store had the lease and has lost it."""
 
     @property
     def renews_alone(self) -> bool:
-        """Whether the lease can be renewed while an epoch is under way."""
+        """Return whether the lease can be renewed while an epoch is running."""
 
     def release(self, owner: str) -> None: ...
 
     def last_epoch(self) -> EpochRow | None: ...
 
     def other_clock(self) -> int | None:
-        """Microseconds since 1970 by the clock of the machine that the database is on; None where it is this one."""
+        """Return microseconds since 1970 by the clock of the database's machine, or None if it is this machine."""
 
     def tables(self) -> tuple[StoredTable, ...]:
-        """The tables as they are stored now, with their fingerprints."""
+        """Return the tables as they are stored now, with their fingerprints."""
 
     def create(self, tables: Sequence[StoredTable]) -> None:
-        """Make missing tables and indexes, in one transaction. An existing table of the same name and definition is kept."""
+        """Create missing tables and indexes in one transaction. An existing table with the same name and definition is
+        kept."""
 
     def drop(self, names: Sequence[str]) -> None: ...
 
     def show(self, views: Sequence[ShownView]) -> None:
-        """Let other tools read these relations, and no others, as views of the database."""
+        """Make these relations, and no others, available to other tools as views of the database."""
 
     def set_document(self, name: str, text: str) -> None:
-        """Keep a small document (the catalog for `serve`, the script's text)."""
+        """Store a small document (the catalog for `serve`, the script's text)."""
 
     def set_documents(self, documents: Mapping[str, str]) -> None:
-        """Keep several, all of them or none."""
+        """Store several documents, all or none."""
 
     def document(self, name: str) -> str | None: ...
 
     def begin(self, chunk_bytes: int = CHUNK_BYTES) -> Transaction:
-        """Start an epoch; each of its calls holds a few times `chunk_bytes` in memory at most."""
+        """Start an epoch. Each of its calls holds at most a few times `chunk_bytes` in memory."""
 
     def reader(self) -> Reader:
-        """A reader that is safe in this process (for SQLite: through the same library)."""
+        """Return a reader that is safe in this process (for SQLite: through the same library)."""
 
     def size(self) -> Mapping[str, tuple[int, int]]:
-        """Rows and bytes per table, for `explain --state`."""
+        """Return rows and bytes per table, for `explain --state`."""
 
     def close(self, gives_back: bool = True) -> None:
-        """Close it; unless it `gives_back` the lease stays, to be regained."""
+        """Close the store. Unless it `gives_back` the lease, the lease stays and can be regained."""
 
 
 class Snapshot(Protocol):
-    """A store as of one epoch, whatever others commit meanwhile. To be used in a process that does not write the store."""
+    """A store as of one epoch, unaffected by later commits. Use it in a process that does not write the store."""
 
     def last_epoch(self) -> EpochRow | None: ...
 
     def document(self, name: str) -> str | None: ...
 
     def write(self, folder: Path) -> None:
-        """Write the database into files of an empty folder; they are synced by whoever asked."""
+        """Write the database into files of an empty folder. The caller syncs them."""
 
     def close(self) -> None: ...

@@ -1,6 +1,6 @@
-"""The views that other tools read: one for each public relation, with its declared columns alone, in forms that people read.
+"""The views for other tools: one for each public relation, with only its declared columns, in readable forms.
 
-In: stored tables, a dialect, the place where such views lie. Out: SQL statements that make and drop them. It runs no SQL.
+In: stored tables, a dialect, the place of such views. Out: SQL statements that create and drop them. It runs no SQL.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from belvedere.store.stored_table import StoredTable
 from belvedere.store.system import EPOCH
 
 EPOCH_VIEW = "_epoch"
-"""The view that says which epoch all others show: no public relation begins with `_`."""
+"""View with the epoch that all other views show. No public relation begins with `_`."""
 EPOCH_DOC = "the last epoch, which all views show: its number, its clock, and when it was committed"
 
 
 @dataclass(frozen=True)
 class ShownView:
-    """A public relation as other tools read it: by its name in the script, from the table that holds it."""
+    """A public relation as a view for other tools: its name in the script, and the table that holds it."""
 
     name: str
     table: StoredTable
@@ -30,27 +30,28 @@ class ShownView:
 
 @dataclass(frozen=True)
 class ViewSchema:
-    """Where a database has these views. `taken` are names of things there that are not Belvedere's, in small letters."""
+    """The place of these views in a database. `taken` are names there, in lower case, of objects that are not
+    Belvedere's."""
 
     schema: str = ""
-    """Empty: beside the tables, under names that begin with `views_`."""
+    """Schema of the views. Empty: beside the tables, under names that begin with `views_`."""
     first: tuple[str, ...] = ()
     """Statements before the first view is created."""
     reader: str = ""
-    """The role that may read them; empty: there is none."""
+    """Role that can read them; empty: none."""
     taken: frozenset[str] = field(default_factory=frozenset)
     has_comments: bool = False
 
     def name(self, view: str) -> str:
-        """The name of a view there, without its schema."""
+        """Return the name of a view there, without its schema."""
         return stored_name(view if self.schema else f"views_{view}")
 
     def target(self, view: str) -> str:
-        """The same as SQL names it."""
+        """Return the name of a view there as SQL."""
         return f"{quoted(self.schema)}.{quoted(self.name(view))}" if self.schema else quoted(self.name(view))
 
     def is_free(self, view: str) -> bool:
-        """Whether nothing else has the name."""
+        """Return whether the name is not used by another object."""
         return self.name(view).lower() not in self.taken
 
 
@@ -75,7 +76,7 @@ def granting(grants: Iterable[ViewGrant], columns: Collection[str], target: str)
 
 
 def making(view: ShownView, place: ViewSchema, dialect: Dialect) -> tuple[str, ...]:
-    """The statements that make a view, with its comments and the right to read it."""
+    """Return the statements that create a view, with its comments and the right to read it."""
     columns = view.table.schema.visible
     names = ", ".join(identifier(c.name) for c in columns)
     values = ", ".join(dialect.readable(identifier(c.name), c.type) for c in columns)
@@ -84,7 +85,7 @@ def making(view: ShownView, place: ViewSchema, dialect: Dialect) -> tuple[str, .
 
 
 def making_epoch(place: ViewSchema, dialect: Dialect) -> tuple[str, ...]:
-    """The statements that make the view of the last epoch."""
+    """Return the statements that create the view of the last epoch."""
     clock, committed = (dialect.readable(dialect.clock.format(n), TIMESTAMP) for n in ("clock", "committed_at"))
     last = f"SELECT epoch, {clock}, {committed} FROM {EPOCH} ORDER BY {EPOCH}.epoch DESC LIMIT 1"
     view = ShownView(EPOCH_VIEW, StoredTable(EPOCH, Schema(())), EPOCH_DOC)
@@ -92,13 +93,13 @@ def making_epoch(place: ViewSchema, dialect: Dialect) -> tuple[str, ...]:
 
 
 def dropping(name: str, place: ViewSchema) -> str:
-    """The statement that takes a view out."""
+    """Return the statement that drops a view."""
     return f"DROP VIEW IF EXISTS {place.target(name)}"
 
 
 def _statements(view: ShownView, body: str, docs: dict[str, str], place: ViewSchema) -> tuple[str, ...]:
     target = place.target(view.name)
-    if not place.has_comments:  # the text of a view is kept as it is written
+    if not place.has_comments:  # the text of a view is kept unchanged
         said = [view.doc, *(f"{c}: {d}" for c, d in docs.items())]
         comment = "".join(f"\n/* {s.replace('*/', '* /')} */" for s in said if s)
         return (f"CREATE VIEW {target} {body}{comment}",)

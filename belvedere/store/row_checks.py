@@ -1,6 +1,7 @@
-"""CHECK conditions of rows before they are taken in, computed by SQLite in memory, as Spark would.
+"""CHECK conditions of rows before they are accepted, computed by SQLite in memory with Spark's results.
 
-In: an input and rows of it as Arrow. Out: the first condition that each row breaks. NULL breaks none, as in SQL. Nothing is stored.
+In: an input and rows of it as Arrow. Out: the first condition that each row violates. NULL violates none, as in SQL.
+Nothing is stored.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _DIALECT = Sqlite()
 
 
 def broken_checks(table: Input, rows: pa.Table) -> Mapping[int, Check]:
-    """The number of each row that breaks a CHECK, with the first of them."""
+    """Return the number of each row that violates a CHECK, with the first violated one."""
     if not table.checks or not rows.num_rows:
         return {}
     read = _columns(table)
@@ -43,17 +44,17 @@ def broken_checks(table: Input, rows: pa.Table) -> Mapping[int, Check]:
 
 
 def _bound(value: Any) -> Any:
-    """NaN is a text in SQLite, which is above all numbers there."""
+    """Convert NaN to a text, which SQLite sorts above all numbers."""
     return "NaN" if isinstance(value, float) and isnan(value) else value
 
 
 def check_computable(table: Input, check: Check) -> None:
-    """Raise B8020 for a condition that cannot be computed exactly before rows are taken in."""
+    """Raise B8020 for a condition that cannot be computed exactly before rows are accepted."""
     _printed(table, check)
 
 
 def _columns(table: Input) -> list[str]:
-    """The columns that any of the conditions reads; one at least."""
+    """Return the columns that any of the conditions reads; at least one."""
     read = {c.name for check in table.checks for c in check.condition.find_all(exp.Column)}
     return [c.name for c in table.schema if c.name in read] or [table.schema.names[0]]
 

@@ -1,7 +1,7 @@
 """The columns of sources' tables as stored.
 
 In: a catalog, an epoch's row. Out: a document for the row, and Arrow schemas from it. An input with inferred columns
-keeps them for the life of the store: a later file does not change the schema that views were compiled for.
+keeps them for the life of the store: a later file does not change the schema for which views were compiled.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from belvedere.store.migrations import FORMAT_CODES
 from belvedere.store.protocol import EpochRow, Reader
 
 COLUMNS = "columns"
-"""The name of the document in `EpochRow.extra`."""
+"""Name of the document in `EpochRow.extra`."""
 
 
 def columns_document(catalog: Catalog) -> dict[str, Any]:
-    """The found columns of all imported tables, as JSON data by source and table."""
+    """Return the inferred columns of all imported tables, as JSON data by source and table."""
     found: dict[str, Any] = {}
     for table in catalog.inputs.values():
         if table.source is not None and table.source.columns is not None:
@@ -52,7 +52,8 @@ def _schema(text: str) -> pa.Schema:
 
 @contextlib.contextmanager
 def suppress_unreadable() -> Iterator[None]:
-    """Go on where a store is not there or cannot be read; not where another version made it: its columns are unknown then, not gone."""
+    """Ignore a store that does not exist or cannot be read. Errors for a store of another version are raised: its
+    columns exist but are unknown."""
     try:
         yield
     except BelvedereError as error:
@@ -61,9 +62,9 @@ def suppress_unreadable() -> Iterator[None]:
 
 
 def with_stored_columns(project: ProjectSettings, url: str) -> ProjectSettings:
-    """The project with the columns that the store at `url` has; as it is where there is no store yet, or none that can be read.
+    """Return the project with the columns of the store at `url`, unchanged if there is no readable store.
 
-    Raises B7016 and B7027 where another version made the store.
+    Raises B7016 and B7027 if another version wrote the store.
     """
     from belvedere.store import open_reader  # brings the drivers
 
@@ -77,11 +78,11 @@ def with_stored_columns(project: ProjectSettings, url: str) -> ProjectSettings:
 
 
 ACCEPTED = "_columns"
-"""The document of columns that were accepted, and are taken with the next start."""
+"""Document of accepted columns, which the next start uses."""
 
 
 def accept_columns(url: str, tables: Mapping[str, Mapping[str, pa.Schema]]) -> None:
-    """Keep columns, by source and table, for the next start."""
+    """Store columns, by source and table, for the next start."""
     store = open_store(url)
     try:
         known = json.loads(store.document(ACCEPTED) or "{}")
@@ -93,7 +94,7 @@ def accept_columns(url: str, tables: Mapping[str, Mapping[str, pa.Schema]]) -> N
 
 
 def starting_columns(reader: Reader) -> dict[str, dict[str, pa.Schema]]:
-    """The columns with which a start begins: those of the last epoch, or what was accepted since."""
+    """Return the columns with which a start begins: those of the last epoch, or columns accepted since then."""
     now = columns_of(reader.last_epoch())
     accepted = json.loads(reader.document(ACCEPTED) or "{}")
     for source, tables in now.items():
@@ -105,7 +106,7 @@ def starting_columns(reader: Reader) -> dict[str, dict[str, pa.Schema]]:
 
 
 def has_new_columns(before: pa.Schema, after: pa.Schema) -> bool:
-    """Whether rows of before have their place in the columns of after, and these are others."""
+    """Return whether the columns of `after` can hold rows of `before`, and differ from its columns."""
     return before != after and misfit(_as_columns(before), _as_columns(after)) is None
 
 

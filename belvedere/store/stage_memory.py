@@ -11,12 +11,12 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any, TypeVar
 
 MEMORIES = "sequences"
-"""In the epoch row's `extra`: the numbers of all stages."""
+"""Name of the numbers of all stages in the epoch row's `extra`."""
 _SUFFIX = "suffix"
 
 
 def remembered(suffix: str, default: int | None) -> Any:
-    """Declare one number of a stage's memory, with the suffix under which it is stored and what it is before the first epoch."""
+    """Declare one number of a stage's memory, with the suffix of its stored name and its value before the first epoch."""
     return field(default=default, metadata={_SUFFIX: suffix})
 
 
@@ -37,19 +37,19 @@ Kind = TypeVar("Kind", bound=StageMemory)
 
 @dataclass
 class Numbered(StageMemory):
-    """The memory of a stage that numbers its rows; the numbers go on where its rows are computed again."""
+    """The memory of a stage that numbers its rows. The numbers continue when its rows are recomputed."""
 
     next_number: int = remembered("", 1)
 
     def take_numbers(self, count: int) -> range:
-        """The next `count` numbers, which are then gone."""
+        """Return the next `count` numbers, and mark them as used."""
         first, self.next_number = self.next_number, self.next_number + count
         return range(first, first + count)
 
 
 @dataclass
 class HistoryMemory(StageMemory):
-    """The first epoch whose state a history has, and that epoch's clock in microseconds; None without a history."""
+    """The first epoch in a history, and that epoch's clock in microseconds; None without a history."""
 
     began: int | None = remembered(" began", None)
     began_at: int | None = remembered(" began at", None)
@@ -72,7 +72,7 @@ class Memories:
         return kind(**found)
 
     def remember(self, output: str, memory: StageMemory) -> None:
-        """Keep what the stage of an output remembers from now on."""
+        """Store what the stage of an output remembers from now on."""
         for number, name in memory._numbers(output):
             value = getattr(memory, number.name)
             if value == number.default:
@@ -81,9 +81,9 @@ class Memories:
                 self._stored[name] = int(value)
 
     def last_number(self, output: str) -> int:
-        """The number of the last row of an output that numbers its rows; 0 where there was none."""
+        """Return the number of the last row of an output that numbers its rows; 0 if there was none."""
         return self.recall(output, Numbered).next_number - 1
 
     def document(self) -> dict[str, int]:
-        """The numbers as an epoch's row has them."""
+        """Return the numbers in the form of an epoch's row."""
         return dict(self._stored)

@@ -1,4 +1,4 @@
-"""How a relation is stored: what a store makes a table of, and what readers know it by. It runs no SQL."""
+"""The stored form of a relation: the definition from which a store creates a table and readers read it. It runs no SQL."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from belvedere.schema import KEY, Schema
 
 @dataclass(frozen=True)
 class StoredTable:
-    """How a relation is stored: `schema.columns`, then `_key`, unless a whole number alone identifies a row.
+    """The stored form of a relation: `schema.columns`, then `_key`, unless a single integer column identifies a row.
 
-    `ranges` are columns of the schema indexed for `lookup_range`; `indexes` serve API reads (column names of the schema, in order).
+    `ranges` are columns of the schema indexed for `lookup_range`; `indexes` serve API reads (column names of the
+    schema, in order).
     """
 
     name: str
@@ -21,7 +22,8 @@ class StoredTable:
     ranges: tuple[str, ...] = ()
     indexes: tuple[tuple[str, ...], ...] = ()
     fingerprint: str = ""
-    """The definition fingerprint, of the plan behind the table: with another one under the same name it is another table."""
+    """Fingerprint of the plan that defines the table. A table with the same name and another fingerprint is another
+    table."""
     order: tuple[tuple[str, bool, bool], ...] = ()
     """A view's own order: (column, descending, NULLs first)."""
     query: str = ""
@@ -32,7 +34,7 @@ class StoredTable:
 
     @property
     def arrow(self) -> pa.Schema:
-        """The Arrow schema of the rows that go in and come out."""
+        """Return the Arrow schema of the rows that are written and read."""
         fields = [pa.field(c.name, c.type, c.nullable) for c in self.schema.columns]
         if self.query:
             return pa.schema(fields)
@@ -41,7 +43,7 @@ class StoredTable:
 
     @property
     def identity(self) -> str:
-        """The column by which a stored row is found: its own key where that is one whole number, else `_key`."""
+        """Return the column that identifies a stored row: its key if that is a single integer column, else `_key`."""
         key = self.schema.key or ()
         if len(key) == 1 and not self.schema[key[0]].nullable and pa.types.is_signed_integer(self.schema[key[0]].type):
             return key[0]

@@ -1,6 +1,6 @@
 """The store's own tables: epochs, stored tables, documents and the lease.
 
-In: nothing. Out: SQL that both databases take, with `?` for parameters.
+In: nothing. Out: SQL that both databases accept, with `?` for parameters.
 """
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ from __future__ import annotations
 from belvedere.store.identifiers import SYSTEM
 
 FORMAT = "7"
-"""Another one where stored forms or these tables change so that an older version would read them wrongly, with a step in
-`belvedere.store.migrations`."""
+"""Format of the store. It changes if stored forms or these tables change so that an older version would misread them;
+then `belvedere.store.migrations` gets a step."""
 FORMAT_OF = "_format"
-"""The document with the store's format."""
+"""Name of the document with the store's format."""
 WRITTEN_BY = "_written_by"
-"""The document with the version of Belvedere that made the store, or brought it to its format."""
+"""Name of the document with the version of Belvedere that created the store, or last migrated it."""
 
 EPOCH = f"{SYSTEM}epoch"
 TABLE = f"{SYSTEM}table"
 DOCUMENT = f"{SYSTEM}document"
 SHOWN = "_views"
-"""The document with the views that other tools read: by view the table that it reads, and the statements that made it."""
+"""Name of the document with the views for other tools: per view its table, and the statements that created it."""
 LEASE = f"{SYSTEM}lease"
 
 STATEMENTS = (

@@ -1,6 +1,7 @@
-"""The databases that a store can lie in: one object each, found by its name or by a store's URL.
+"""The databases that can hold a store. Each is one object, found by its name or by a store's URL.
 
-To add one: a module with a subclass of `Database`, a line in `DIALECTS`, the driver among the dependencies. `tests/store` then runs on it.
+To add one: a module with a subclass of `Database`, a line in `DIALECTS`, the driver among the dependencies.
+`tests/store` then runs on it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ DIALECTS: Mapping[str, Database] = {d.name: d for d in (Sqlite(), Postgres())}
 
 
 def dialects_for(database: str | None) -> Collection[Database]:
-    """The databases that a script's reads are for: that of its store, or all where the store is not known."""
+    """Return the databases for which a script's reads must be valid: that of its store, or all if the store is not
+    known."""
     return DIALECTS.values() if database is None else (DIALECTS[database],)
 
 
@@ -25,7 +27,7 @@ _HINT = "write sqlite:///file.db, sqlite:// for a temporary file, or postgresql:
 
 
 def dialect_of(url: str) -> Database:
-    """The database of a store's URL; raises B7019 for any other."""
+    """Return the database of a store's URL. Raises B7019 for an unknown kind of URL."""
     for dialect in DIALECTS.values():
         if url.startswith(dialect.urls):
             return dialect

@@ -1,7 +1,8 @@
-"""How each Arrow type is stored, exactly: what the dialects have in common.
+"""The exact stored form of each Arrow type: the part that dialects share.
 
-In: a dialect, an Arrow type, arrays of it. Out: a `StoredForm`: the column's SQL type, the flat Arrow type that the driver moves, and the
-conversions both ways. Equality of stored values is equality of their flat arrays (NaN equals NaN).
+In: a dialect, an Arrow type, arrays of it. Out: a `StoredForm`: the column's SQL type, the flat Arrow type that the
+driver transfers, and the conversions both ways. Stored values are equal if their flat arrays are equal (NaN equals
+NaN).
 
 | Arrow | SQLite | Postgres |
 |---|---|---|
@@ -14,12 +15,12 @@ conversions both ways. Equality of stored values is equality of their flat array
 | binary | BLOB | bytea |
 | date | INTEGER, days since 1970 | date |
 | timestamp in microseconds | INTEGER, microseconds since 1970 UTC | timestamptz; without a zone timestamp |
-| other timestamps, times, lengths of time | INTEGER in the type's unit | bigint |
+| other timestamps, times, durations | INTEGER in the type's unit | bigint |
 | list, struct, map, calendar interval | TEXT, `nested_json` | text |
 | values packed in a group's state | BLOB, eight bytes each | bytea |
 | null | INTEGER, always NULL | bigint |
 
-It does not know tables, connections or SQL statements.
+It does not handle tables, connections or SQL statements.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _TYPES = pa.types
 
 @lru_cache(maxsize=4096)
 def form(dialect: Dialect, type_: pa.DataType) -> StoredForm:
-    """The form of a type in a dialect; raises B7012 for a type that no view can have (64-bit unsigned, dictionaries)."""
+    """Return the form of a type in a dialect. Raises B7012 for a type that no view can have (64-bit unsigned,
+    dictionaries)."""
     found = dialect.native(type_) or _general(dialect.names, type_)
     if found is None:
         hint = "cast it in the query to another type of Spark"
@@ -50,7 +52,8 @@ def form(dialect: Dialect, type_: pa.DataType) -> StoredForm:
 
 
 def scalar(dialect: Dialect, type_: pa.DataType, value: Any) -> Any:
-    """One Python value in its stored form, as a Python value to bind; raises B7012 where it is none of the type."""
+    """Convert one Python value to its stored form, as a Python value to bind. Raises B7012 if the value is not of the
+    type."""
     try:
         return form(dialect, type_).encode(pa.array([value], type_))[0].as_py()
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
@@ -58,7 +61,7 @@ def scalar(dialect: Dialect, type_: pa.DataType, value: Any) -> Any:
 
 
 def _general(names: TypeNames, type_: pa.DataType) -> StoredForm | None:
-    """The forms that need no more of a database than integers, doubles, texts and bytes."""
+    """Return the form of a type for which a database needs only integers, doubles, texts and bytes."""
     integer, text = pa.int64(), pa.string()
     if _TYPES.is_null(type_):
         return StoredForm(names.integer, integer, lambda a: pa.nulls(len(a), integer), lambda a: pa.nulls(len(a)))
@@ -82,7 +85,7 @@ def _general(names: TypeNames, type_: pa.DataType) -> StoredForm | None:
 
 
 def _bytes_of(lists: pa.Array) -> pa.Array:
-    """The values of each list as its bytes: the same buffers under another type."""
+    """Return the values of each list as bytes: the same buffers under another type."""
     compact = pa.concat_arrays([lists])
     offsets = pc.multiply(compact.offsets, 8).cast(pa.int32())
     values = compact.values
@@ -94,7 +97,7 @@ def _bytes_of(lists: pa.Array) -> pa.Array:
 
 
 def _packed_of(texts: pa.Array) -> pa.Array:
-    """The inverse of `_bytes_of`."""
+    """Convert the result of `_bytes_of` back."""
     compact = pa.concat_arrays([texts.cast(pa.large_binary())])
     validity, places, data = compact.buffers()
     ends = pa.Array.from_buffers(pa.int64(), len(compact) + 1, [None, places])

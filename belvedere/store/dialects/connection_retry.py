@@ -1,6 +1,6 @@
-"""Try to reach a server for some seconds: it may be starting, or starting again.
+"""Retries of a connection to a server that may be starting or restarting.
 
-In: what connects, or raises a diagnostic. Out: its connection, or its last diagnostic.
+In: a function that connects or raises a diagnostic. Out: its connection, or its last diagnostic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Connection = TypeVar("Connection")
 
 
 def keep_trying(connect: Callable[[], Connection]) -> Connection:
-    """The connection; tries again for some seconds while the server cannot be reached."""
+    """Return the connection. While the server cannot be reached, retry for some seconds."""
     deadline, pause = time.monotonic() + CONNECT_SECONDS, 0.1
     while True:
         try:

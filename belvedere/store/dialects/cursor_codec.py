@@ -1,7 +1,7 @@
-"""Stored values out of a cursor, which a client may have made up.
+"""Decodes stored values from a cursor, which a client may have forged.
 
-In: a value as JSON gave it. Out: the value where it may be a stored one, else `TypeError` or `ValueError` without a text: all that a
-client learns is that its cursor is none.
+In: a value from JSON. Out: the value if it can be a stored one, else `TypeError` or `ValueError` without a text, so
+that a client learns only that its cursor is invalid.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _WHOLE = range(-(2**63), 2**63)
 
 
 def text(value: Any) -> str:
-    """A text of whole characters."""
+    """Return a text of valid characters."""
     if not isinstance(value, str):
         raise TypeError
     value.encode()  # half a surrogate pair is a ValueError
@@ -21,14 +21,14 @@ def text(value: Any) -> str:
 
 
 def whole(value: Any) -> int:
-    """A number of 64 bits."""
+    """Return a 64-bit integer."""
     if type(value) is not int or value not in _WHOLE:
         raise ValueError
     return value
 
 
 def double(value: Any) -> float | str:
-    """A double; NaN is a text."""
+    """Return a double; NaN is a text."""
     if value == "NaN" or (type(value) is float and not math.isnan(value)):
         return value  # type: ignore[no-any-return]
     return whole(value)

@@ -1,6 +1,6 @@
-"""A dialect that opens the stores of its database: connections, and copies of a whole store.
+"""A dialect that opens the stores of its database: connections, and backups of a whole store.
 
-In: a store's URL. Out: a writing session, readers, snapshots. What is SQL stays in `belvedere.store.dialects.dialect`.
+In: a store's URL. Out: a writing session, readers, snapshots. SQL belongs in `belvedere.store.dialects.dialect`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from belvedere.store.protocol import AnsweringReader, Reader, Snapshot
 
 
 class Database(Dialect):
-    """One kind of database: its dialect, and the ways into it."""
+    """One kind of database: its dialect, and the ways to open it."""
 
     urls: ClassVar[tuple[str, ...]]
-    """How the URLs of its stores begin."""
+    """Prefixes of the URLs of its stores."""
 
     # connections
 
     @abstractmethod
     def session(self, url: str) -> Session:
-        """The writing connection of the store, which is made where it is missing."""
+        """Open the writing connection of the store, and create the store if it does not exist."""
 
     @abstractmethod
     def reader(self, url: str, seconds: float | None = None) -> Reader:
-        """A reader of a store that is there."""
+        """Open a reader of an existing store."""
 
     def served_reader(self, url: str, seconds: float | None, connections: int) -> AnsweringReader:
         """Return a reader for an API process, with at most `connections` connections if it reads on the event loop."""
@@ -39,24 +39,24 @@ class Database(Dialect):
 
     @abstractmethod
     def snapshot(self, url: str) -> Snapshot:
-        """The store of one moment, to be copied (`belvedere.store.copies`)."""
+        """Open a snapshot of the store at one moment, for a backup (`belvedere.store.copies`)."""
 
     @abstractmethod
     def put_back(self, url: str, folder: Path, documents: Mapping[str, str]) -> None:
-        """Make the store from a snapshot's files, with other documents."""
+        """Create the store from a snapshot's files, with other documents."""
 
     @abstractmethod
     def check_free(self, url: str) -> None:
-        """Raises B7101 where a store is there."""
+        """Raise B7101 if a store exists."""
 
     def file(self, url: str) -> Path | None:
-        """The file that a URL names, absolute; None for a server."""
+        """Return the absolute path of the file that a URL names, or None for a server."""
         return None
 
     def located(self, url: str, folder: Path) -> str:
-        """The URL, in which a relative file is one in the folder."""
+        """Return the URL with a relative file resolved against the folder."""
         return url
 
     def files(self, url: str) -> tuple[Path, ...]:
-        """The files of a closed store; none for a server."""
+        """Return the files of a closed store; empty for a server."""
         return ()

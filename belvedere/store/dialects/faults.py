@@ -1,4 +1,4 @@
-"""Errors of database drivers as diagnostics that say what to do.
+"""Errors of database drivers as diagnostics with a remedy.
 
 In: a driver's exception, the store's URL, a dialect's rules. Out: a `BelvedereError` with a code B7xxx. It imports no
 driver.
@@ -14,7 +14,7 @@ from belvedere.errors import BelvedereError, fail
 
 @dataclass(frozen=True)
 class FaultRule:
-    """Which of a driver's texts, as a regular expression, means what."""
+    """The meaning of a driver's error text, matched by a regular expression."""
 
     pattern: str
     code: str
@@ -23,7 +23,7 @@ class FaultRule:
 
 
 def fault(error: Exception, rules: tuple[FaultRule, ...], url: str, doing: str = "") -> BelvedereError:
-    """The diagnostic for a driver's error; B7099 where no rule knows the text."""
+    """Return the diagnostic for a driver's error, or B7099 if no rule matches the text."""
     text = " ".join(str(error).split())
     shown = without_password(url)
     for rule in rules:
@@ -33,12 +33,12 @@ def fault(error: Exception, rules: tuple[FaultRule, ...], url: str, doing: str =
 
 
 def is_transient(error: BelvedereError) -> bool:
-    """Whether trying again a little later may help."""
+    """Return whether a retry a little later may succeed."""
     return all(d.code in ("B7004", "B7005") for d in error.diagnostics)
 
 
 def is_unreachable(error: Exception) -> bool:
-    """Return whether the text of a task's error says that its process cannot reach the database."""
+    """Return whether a task's error text says that its process cannot reach the database."""
     return (
         isinstance(error, OSError | ModuleNotFoundError)
         or re.search(r"\bB70(05|20)\b|ModuleNotFoundError", str(error)) is not None
@@ -46,5 +46,5 @@ def is_unreachable(error: Exception) -> bool:
 
 
 def without_password(url: str) -> str:
-    """A URL that may be shown."""
+    """Return a URL without its password, for display."""
     return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", re.sub(r"(password=)[^&\s]*", r"\1***", url))

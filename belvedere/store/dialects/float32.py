@@ -1,6 +1,6 @@
-"""Numbers of 32 bits (FLOAT), which Python holds as doubles.
+"""32-bit floats (FLOAT), which Python represents as doubles.
 
-In: a double. Out: the nearest number of 32 bits, or the fewest digits that say it.
+In: a double. Out: the nearest 32-bit float, or the fewest digits that represent it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SINGLE = struct.Struct("f")
 
 
 def single(value: float) -> float:
-    """The nearest number of 32 bits; a value beyond their range is left as it is."""
+    """Return the nearest 32-bit float. A value beyond their range is unchanged."""
     try:
         return float(_SINGLE.unpack(_SINGLE.pack(value))[0])
     except OverflowError:
@@ -21,7 +21,7 @@ def single(value: float) -> float:
 
 
 def shortest_single(value: float) -> str:
-    """The fewest digits that are read as this number of 32 bits."""
+    """Return the fewest digits that are read as this 32-bit float."""
     for digits in range(1, SINGLE_DIGITS):
         text = repr(float(f"{value:.{digits}g}"))
         if single(float(text)) == value:

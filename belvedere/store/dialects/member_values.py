@@ -1,7 +1,8 @@
-"""Members of the objects that columns hold, as the values that columns of their types would have.
+"""Members of objects in columns, as values of columns of their types.
 
-In: the SQL of a column with nested JSON (`belvedere.store.dialects.nested_json`), a member's name and type. Out: SQL of the value in its
-stored form, or None where a database cannot say it: values within others, intervals, bytes, and in SQLite decimals of many digits.
+In: the SQL of a column with nested JSON (`belvedere.store.dialects.nested_json`), a member's name and type. Out: SQL of
+the value in its stored form, or None if the database cannot express it: nested values, intervals, bytes, and in SQLite
+decimals of many digits.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ types = pa.types
 
 
 def sqlite_member(sql: str, name: str, type_: pa.DataType) -> str | None:
-    """As SQLite has it."""
-    if '"' in name or "\\" in name:  # no path of SQLite can say it
+    """Return the member in SQLite's form."""
+    if '"' in name or "\\" in name:  # no path of SQLite can express it
         return None
     place = literal(f'$."{name}"')
     found = f"({sql}->>{place})"
@@ -36,7 +37,8 @@ def sqlite_member(sql: str, name: str, type_: pa.DataType) -> str | None:
 
 
 def postgres_member(sql: str, name: str, type_: pa.DataType) -> str | None:
-    """As Postgres has it. It follows no path in JSON with U+0000, which texts hold as U+0001 twice, and U+0001 as U+0001 U+0002."""
+    """Return the member in Postgres's form. Postgres cannot follow a path in JSON with U+0000, so texts hold U+0000 as
+    U+0001 twice, and U+0001 as U+0001 U+0002."""
     escaped = rf"replace(replace(replace({sql},'\\','\u005c'),'\u0001','\u0001\u0002'),'\u0000','\u0001\u0001')"
     found = f"(CAST({escaped} AS json)->>{literal(name)})"
     if is_text(type_):

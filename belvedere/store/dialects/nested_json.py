@@ -1,9 +1,9 @@
-"""Nested values as JSON text: exact, and one text per value.
+"""Nested values as JSON text: exact, with a single text per value.
 
-In: Arrow arrays of lists, structs, maps and calendar intervals. Out: arrays of JSON text, and the values back. Decimals,
-timestamps, dates, intervals and binary values are JSON strings in the API's forms; NaN and infinities are the strings "NaN",
-"Infinity" and "-Infinity"; a struct is an object with its fields in order;
-a map whose keys are texts is an object with its entries in order, any other one a list of `[key, value]` pairs.
+In: Arrow arrays of lists, structs, maps and calendar intervals. Out: arrays of JSON text, and the values back.
+Decimals, timestamps, dates, intervals and binary values are JSON strings in the API's forms; NaN and infinities are the
+strings "NaN", "Infinity" and "-Infinity". A struct is an object with its fields in order. A map with text keys is an
+object with its entries in order, any other map a list of `[key, value]` pairs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 
 
 def to_json(values: pa.Array) -> pa.Array:
-    """An array of nested values as an array of JSON texts; NULL stays NULL."""
+    """Convert an array of nested values to an array of JSON texts. NULL stays NULL."""
     write, _ = _ways(values.type)
     return pa.array([None if v is None else _ENCODE(write(v)) for v in values.to_pylist()], pa.string())
 
@@ -43,19 +43,20 @@ def member_text(value: Any, type_: pa.DataType) -> str:
 
 
 def plain_values(values: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values, nested or not, as what Python's `json` writes; NaN and infinities within nested values are texts."""
+    """Return the values, nested or not, as values for Python's `json`. NaN and infinities within nested values are
+    texts."""
     write, _ = _ways(values.type)
     return [write(v) for v in values.to_pylist()]
 
 
 def from_json(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The inverse of `to_json`."""
+    """Convert the texts of `to_json` back."""
     _, read = _ways(type_)
     return pa.array([None if t is None else read(json.loads(t)) for t in texts.to_pylist()], type_)
 
 
 def _ways(type_: pa.DataType) -> tuple[Convert, Convert]:
-    """From a value of the type, or None, to what JSON has, and back."""
+    """Return the conversions from a value of the type, or None, to its JSON value, and back."""
     write, read = _plain_ways(type_)
     return (lambda value: None if value is None else write(value)), (
         lambda value: None if value is None else read(value)
@@ -94,24 +95,24 @@ def _double(value: float) -> float | str:
 
 
 def _instant(value: datetime) -> str:
-    """RFC 3339 in UTC; a timestamp without a zone has no `Z`."""
+    """Return RFC 3339 in UTC. A timestamp without a zone has no `Z`."""
     text = (value.astimezone(UTC) if value.tzinfo else value).replace(tzinfo=None).isoformat()
     return text + "Z" if value.tzinfo else text
 
 
 def has_text_keys(type_: pa.DataType) -> bool:
-    """Whether a map can be an object of JSON."""
+    """Return whether a map can be a JSON object."""
     key = type_.key_type
     return bool(pa.types.is_string(key) or pa.types.is_large_string(key))
 
 
 def is_list(type_: pa.DataType) -> bool:
-    """Whether the type is any of Arrow's lists."""
+    """Return whether the type is any of Arrow's lists."""
     return bool(pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_))
 
 
 def is_bytes(type_: pa.DataType) -> bool:
-    """Whether the type is any of Arrow's binary types."""
+    """Return whether the type is any of Arrow's binary types."""
     types = pa.types
     return bool(types.is_binary(type_) or types.is_large_binary(type_) or types.is_fixed_size_binary(type_))
 

@@ -1,7 +1,6 @@
-"""Shared parts of the readers of all dialects: connections that one thread uses at a time, and reads that need only
-SELECT.
+"""Shared parts of the readers of all dialects: a pool of connections, and reads that need only SELECT.
 
-In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows, or Arrow in the catalog's types.
+In: SELECTs of one statement each, so each sees one epoch. Out: Python rows, or Arrow in the catalog's types.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ IDLE_CONNECTIONS = 8
 
 
 class Pool:
-    """Connections that are lent to one thread at a time: as many as there are threads, few of them kept."""
+    """Connections that are lent to one thread at a time: as many as there are threads, of which only a few are kept."""
 
     def __init__(self, connect: Callable[[], Any]):
         self._connect = connect
@@ -39,7 +38,7 @@ class Pool:
         self._closed = False
 
     def use(self, work: Callable[[Any], Result]) -> Result:
-        """Run the work with a connection and return its result; on failure the connection is closed."""
+        """Run the work with a connection and return its result. On failure the connection is closed."""
         if self._closed:
             raise fail("B7015", "this reader is closed")
         try:
@@ -62,14 +61,14 @@ class Pool:
         connection.close()
 
     def close(self) -> bool:
-        """Close what is idle; what is lent closes when it comes back. Returns whether it was open."""
+        """Close idle connections; lent ones are closed when they are returned. Return whether the pool was open."""
         with self._lock:
             was_open, self._closed = not self._closed, True
         self.forget()
         return was_open
 
     def forget(self) -> None:
-        """Close what is idle."""
+        """Close idle connections."""
         while True:
             try:
                 self._idle.pop().close()
@@ -81,9 +80,9 @@ class StatementReader(ABC):
     """A reader that runs statements on a pool of connections."""
 
     errors: tuple[type[Exception], ...]
-    """The driver's."""
+    """Exceptions of the driver."""
     may_die: bool = False
-    """Whether a connection may have died while it idled: a statement is then run once more, on a new one."""
+    """Whether a connection may die while it is idle. A statement is then retried once on a new connection."""
 
     def __init__(self, dialect: Dialect, url: str, connect: Callable[[], Any]):
         self.dialect, self.url = dialect.name, url
@@ -92,7 +91,7 @@ class StatementReader(ABC):
 
     @abstractmethod
     def run(self, connection: Any, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """The rows of one statement."""
+        """Return the rows of one statement."""
 
     def with_connection(self, work: Callable[[Any], Result]) -> Result:
         try:
@@ -125,11 +124,11 @@ class StatementReader(ABC):
 
 
 class PooledReader(StatementReader):
-    """A `Reader`: it reads tables as Arrow besides."""
+    """A `Reader`, which also reads tables as Arrow."""
 
     @abstractmethod
     def flat(self, connection: Any, layout: Layout, where: str) -> Iterator[pa.RecordBatch]:
-        """The stored rows of a relation, in the columns of the store, a batch at a time."""
+        """Yield the stored rows of a relation, in the columns of the store, a batch at a time."""
 
     def rows(self, table: StoredTable, as_of: AsOf | None = None) -> pa.Table:
         layout = Layout(self._dialect, table)
@@ -138,10 +137,11 @@ class PooledReader(StatementReader):
         return pa.Table.from_batches([layout.restore(b) for b in flat], layout.arrow)
 
     def make(self, connection: Any, sets: Sequence[SharedSet]) -> None:
-        """Make sets that end with the transaction, outside of the store. Of a database for which none are printed: nothing."""
+        """Create sets that last until the end of the transaction, outside the store. Does nothing for databases without
+        printed sets."""
 
     def hold(self, connection: Any, layouts: Sequence[Layout]) -> None:
-        """Keep tables from being replaced in the transaction that is open, before it sees a state of the database."""
+        """Prevent tables from being replaced during the open transaction, before it takes its snapshot."""
 
     def rows_together(
         self,
@@ -161,7 +161,7 @@ class PooledReader(StatementReader):
             for layout, (_, take) in zip(streamed, streams, strict=True):
                 batches = (layout.restore(b) for b in self.flat(connection, layout, ""))
                 take(pa.RecordBatchReader.from_batches(layout.arrow, batches))
-            self.run(connection, "ROLLBACK", ())  # nothing was written but the sets
+            self.run(connection, "ROLLBACK", ())  # only the sets were written
             return last, found
 
         last, flat = self.with_connection(read)

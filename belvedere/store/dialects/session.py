@@ -1,7 +1,8 @@
-"""One writing connection: as few primitives as a store's algorithms need, and what their SQL has in common.
+"""One writing connection: the few primitives that a store's algorithms need, and the SQL that they share.
 
-In: layouts and flat batches (see `belvedere.store.layout`). Out: flat batches. `belvedere.store.write` holds all that the dialects
-share; a session knows neither epochs nor leases. Many keys lie in a temporary table of one column `k`.
+In: layouts and flat batches (see `belvedere.store.layout`). Out: flat batches. `belvedere.store.write` holds everything
+that dialects share; a session knows neither epochs nor leases. Large sets of keys are in a temporary table with one
+column `k`.
 """
 
 from __future__ import annotations
@@ -21,20 +22,21 @@ Row = tuple[Any, ...]
 Flat = Iterator[pa.RecordBatch]
 
 KEYS = f"{SYSTEM}keys"
-"""The temporary table for the keys of one call."""
+"""Temporary table for the keys of one call."""
 MARK = "_mark"
-"""The column that says which rows count of those that other processes put in."""
+"""Column that marks which rows from other processes count."""
 
 
 class Session(ABC):
-    """One connection. Statements are written with `?` for their parameters; driver errors come out as diagnostics."""
+    """One connection. Statements use `?` for their parameters; driver errors are raised as diagnostics."""
 
     dialect: Dialect
     url: str
     writes_late: bool = False
-    """Whether its transaction opens once an epoch's rows are there, and changed tables are filled beside the old ones."""
+    """Whether its transaction opens only when an epoch's rows are ready, and changed tables are filled beside the old
+    ones."""
     is_reached: bool = True
-    """Whether processes of other machines reach the database, as far as is known."""
+    """Whether processes on other machines can reach the database, as known so far."""
 
     @abstractmethod
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
@@ -42,7 +44,7 @@ class Session(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Start a transaction that may write."""
+        """Start a transaction that can write."""
 
     def commit(self) -> None:
         self.execute("COMMIT")
@@ -51,9 +53,9 @@ class Session(ABC):
     def rollback(self) -> None: ...
 
     def patiently(self, work: Callable[[], None]) -> None:
-        """Change tables and views in the transaction that is open, without holding up those who read them; `work` may be called again.
+        """Change tables and views in the open transaction without blocking their readers. `work` can be called again.
 
-        Raises B7004 where somebody reads them for longer than is waited for.
+        Raises B7004 if a reader uses them for longer than the session waits.
         """
         work()
 
@@ -69,42 +71,42 @@ class Session(ABC):
 
     @abstractmethod
     def select(self, layout: Layout, keys: pa.Array) -> Flat:
-        """Flat rows of these flat keys."""
+        """Return flat rows with these flat keys."""
 
     def select_all(self, layout: Layout) -> Flat:
-        """All flat rows."""
+        """Return all flat rows."""
         return self.read(layout, f"{layout.name} AS t")
 
     def select_where(self, layout: Layout, where: str, parameters: Sequence[Any]) -> Flat:
-        """Flat rows of the table, called `t`, for which the SQL text is true; parameters in stored form."""
+        """Return flat rows of the table, called `t`, for which the SQL text is true; parameters in stored form."""
         return self.read(layout, f"{layout.name} AS t WHERE {where}", parameters)
 
     # changes
 
     @abstractmethod
     def insert(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
-        """Put in flat rows whose keys are new."""
+        """Insert flat rows whose keys are new."""
 
     @abstractmethod
     def fill(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
-        """Put flat rows into an empty table, however many."""
+        """Insert any number of flat rows into an empty table."""
 
     @abstractmethod
     def upsert(self, layout: Layout, rows: pa.Table) -> None:
-        """Put in flat rows or overwrite those of the same key."""
+        """Insert flat rows, or overwrite those with the same key."""
 
     @abstractmethod
     def delete(self, layout: Layout, keys: pa.Array) -> None:
-        """Take out the rows of these flat keys."""
+        """Delete the rows with these flat keys."""
 
     @abstractmethod
     def delete_where(self, sql: str, parameters: Sequence[Any]) -> int:
-        """Run a DELETE statement; returns how many rows it took out."""
+        """Run a DELETE statement and return the number of deleted rows."""
 
     # rows that other processes put in
 
     def stage(self, layout: Layout, weighted: bool = False) -> str | None:
-        """Make a table that other processes fill with marked flat rows, `weighted` ones with their weights.
+        """Create a table that other processes fill with marked flat rows, `weighted` ones with their weights.
 
         Call it in a transaction of the session `alone` that holds the lease: it drops such tables of earlier runs.
         Returns its name; None if other processes cannot reach the database.
@@ -112,15 +114,17 @@ class Session(ABC):
         return None
 
     def unstage(self, stages: Collection[str]) -> None:
-        """Drop such tables that still exist, in a transaction of the session `alone`; what tasks still fill goes later."""
+        """Drop staging tables that still exist, in a transaction of the session `alone`. Tables that tasks still fill
+        are dropped later."""
         raise NotImplementedError
 
     def copy_to_stage(self, layout: Layout, stage: str, rows: pa.RecordBatch) -> set[tuple[str, ...]]:
-        """Put flat rows with a mark into it; the indexes of the table that cannot take some of them."""
+        """Write flat rows with a mark into the staging table, and return the indexes of the table that cannot hold some
+        of them."""
         raise NotImplementedError
 
     def take_stage(self, layout: Layout, stage: str, marks: Sequence[str], long: set[tuple[str, ...]]) -> None:
-        """Move the rows of these marks into the table, in the transaction that is open, and drop the other table."""
+        """Move the rows with these marks into the table in the open transaction, and drop the staging table."""
         raise NotImplementedError
 
     def take_changes(self, layout: Layout, stage: str, marks: Sequence[str], long: set[tuple[str, ...]]) -> None:
@@ -131,30 +135,31 @@ class Session(ABC):
 
     @abstractmethod
     def place_of_views(self) -> ViewSchema | None:
-        """Where the views for other tools lie; None where this user may not make any."""
+        """Return the place of the views for other tools, or None if this user must not create any."""
 
     @abstractmethod
     def alone(self) -> Session:
-        """The session for what must not wait for a running transaction: itself where the database has one writer."""
+        """Return the session for work that must not wait for a running transaction. A database with one writer returns
+        this session."""
 
     @abstractmethod
     def bytes_of(self, tables: Sequence[str]) -> Mapping[str, int]:
-        """Bytes on disk per stored table name, indexes included."""
+        """Return bytes on disk per stored table name, including indexes."""
 
     @abstractmethod
     def process(self) -> str:
-        """Return an identifier of this process, by which `gone` can later check whether it still lives."""
+        """Return an identifier of this process, by which `gone` can later check whether the process is still running."""
 
     @abstractmethod
     def gone(self, process: str) -> bool:
-        """Whether the process that gave itself this text has certainly ended."""
+        """Return whether the process with this identifier has certainly ended."""
 
     @abstractmethod
     def now(self) -> int:
-        """Microseconds since 1970 by the store's clock."""
+        """Return microseconds since 1970 by the store's clock."""
 
     def other_clock(self) -> int | None:
-        """The same where the store is on another machine; else None."""
+        """Return microseconds since 1970 by the store's clock if it is on another machine, else None."""
         return None
 
     @abstractmethod
@@ -162,7 +167,7 @@ class Session(ABC):
 
 
 def overwriting(layout: Layout) -> str:
-    """The end of an INSERT that overwrites rows of the same key."""
-    key = quoted(layout.key)  # to set it too would touch its index
+    """Return the end of an INSERT that overwrites rows with the same key."""
+    key = quoted(layout.key)  # setting it too would touch its index
     changes = ", ".join(f"{c} = excluded.{c}" for c in layout.quoted if c != key) or f"{key} = excluded.{key}"
     return f" ON CONFLICT ({key}) DO UPDATE SET {changes}"

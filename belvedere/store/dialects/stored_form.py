@@ -1,6 +1,7 @@
-"""How one type is stored: the column's SQL type, the flat Arrow type that the driver moves, and the conversions both ways.
+"""The stored form of one type: the column's SQL type, the flat Arrow type that the driver transfers, and the
+conversions both ways.
 
-It knows no dialect: `belvedere.store.dialects.codec` gives the form of each Arrow type in one.
+It knows no dialect; `belvedere.store.dialects.codec` returns the form of each Arrow type in a dialect.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Encode = Callable[[pa.Array], pa.Array]
 
 @dataclass(frozen=True)
 class StoredForm:
-    """How one type is stored. `encode` gives an array of the type `flat`; `decode` takes it back."""
+    """The stored form of one type. `encode` returns an array of the type `flat`; `decode` converts it back."""
 
     sql: str
     flat: pa.DataType
@@ -34,7 +35,7 @@ class TypeNames:
 
 
 def casting(sql: str, type_: pa.DataType, *through: pa.DataType) -> StoredForm:
-    """A form by Arrow's casts: through these types to the last of them, and back."""
+    """Return a form by Arrow's casts: through these types to the last of them, and back."""
     there, back = through, (*reversed(through[:-1]), type_)
     return StoredForm(sql, through[-1], lambda a: _cast(a, there), lambda a: _cast(a, back))
 
@@ -46,5 +47,5 @@ def _cast(values: pa.Array, types: tuple[pa.DataType, ...]) -> pa.Array:
 
 
 def is_text(type_: pa.DataType) -> bool:
-    """Whether the type is any of Arrow's strings."""
+    """Return whether the type is any of Arrow's strings."""
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Migration:
-    """`apply` changes a store of the format before into one of `format`, in the transaction that is open on the session.
+    """A migration step. `apply` changes a store of the previous format to `format`, in the session's open transaction.
 
-    It must not use what later versions may change (`table_from_text`, `StoredTable`): it is about stores as they were then. Files of state
-    and journals are never changed in place: a migration that needs others writes new ones, and names them in this transaction.
+    It must not use code that later versions may change (`table_from_text`, `StoredTable`), since it handles stores of
+    its own time. Files of state and journals are never changed in place: a migration writes new files and records their
+    names in this transaction.
     """
 
     format: int

@@ -1,1 +1,2 @@
-"""Reads of a store: what the API asks for as data (`query`), printed as one SQL statement of the store's dialect (`statements`)."""
+"""Reads of a store: the API's request as data (`query`), printed as one SQL statement of the store's dialect
+(`statements`)."""

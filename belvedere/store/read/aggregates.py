@@ -18,7 +18,7 @@ types = pa.types
 
 
 def has_aggregation(function: Aggregation, type_: pa.DataType) -> bool:
-    """Whether values of a type have an aggregation."""
+    """Return whether values of a type have an aggregation."""
     match function:
         case Aggregation.ROWS:
             return False
@@ -40,7 +40,7 @@ def is_grouped(type_: pa.DataType) -> bool:
 
 
 def aggregated_type(function: Aggregation, type_: pa.DataType) -> pa.DataType:
-    """The type of a value, as Spark has it."""
+    """Return the type of an aggregated value, as in Spark."""
     match function:
         case Aggregation.ROWS | Aggregation.VALUES | Aggregation.DISTINCT:
             return pa.int64()
@@ -60,14 +60,15 @@ def _is_length(type_: pa.DataType) -> bool:
 
 @dataclass(frozen=True)
 class Computed:
-    """`pieces` are aggregates of the database; `value` is SQL of the value, over SQL that reads the pieces."""
+    """An aggregated value. `pieces` are aggregates of the database; `value` is the SQL of the value, over SQL that
+    reads the pieces."""
 
     pieces: tuple[str, ...]
     value: Callable[[tuple[str, ...]], str]
 
 
 def computed(dialect: Dialect, function: Aggregation, sql: str, type_: pa.DataType) -> Computed:
-    """How a value is computed of a column (of nothing for ROWS)."""
+    """Return the computation of an aggregated value of a column (of no column for ROWS)."""
     match function:
         case Aggregation.ROWS:
             return _one("count(*)")
@@ -91,12 +92,13 @@ def _one(sql: str) -> Computed:
 
 
 def _mean_length(pieces: tuple[str, ...]) -> str:
-    """Halves away from zero, as Spark rounds intervals; both databases divide whole numbers towards zero."""
+    """Return the mean of lengths, rounded half away from zero as Spark rounds intervals. Both databases divide integers
+    towards zero."""
     total, n = pieces
     rest = f"(abs({total}%{n})*2+{n})/(2*{n})"
     return f"({total}/{n}+CASE WHEN {total}<0 THEN -{rest} ELSE {rest} END)"
 
 
 def grouped(sql: str, type_: pa.DataType) -> str:
-    """A column as it makes groups: the two zeros of doubles are one."""
+    """Return a column as a grouping key: the two zeros of doubles are equal."""
     return f"CASE WHEN {sql}=0 THEN 0.0 ELSE {sql} END" if types.is_floating(type_) else sql

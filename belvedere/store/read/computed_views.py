@@ -1,7 +1,8 @@
-"""Views that the store computes when they are read: which it says exactly as Spark does, and the relation of the database that says it.
+"""Views that the store computes at read time: which ones SQL expresses exactly as Spark does, and the database relation
+that computes each.
 
-In: a catalog, the id of a view. Out: the view's plan over stored relations, and its SQL in a dialect. What the store cannot say exactly, or
-somebody must see change, is refused with B8024: it is maintained.
+In: a catalog, the id of a view. Out: the view's plan over stored relations, and its SQL in a dialect. A view is refused
+with B8024 if the store cannot express it exactly, or if something must observe its changes; it is then maintained.
 """
 
 from __future__ import annotations
@@ -28,14 +29,13 @@ from belvedere.store.system import EPOCH
 from belvedere.values.type_names import type_text
 
 BEYOND = ("B8020", "B7087", "B7088", "B7099")
-"""Codes for queries that the database cannot express, or cannot compute with these values; Spark's reads report
-problems of the database itself.
-"""
+"""Codes for queries that the database cannot express, or cannot compute with these values. Spark then reads; problems
+of the database itself are still reported."""
 LAST_CLOCK = f"(SELECT clock FROM {EPOCH} ORDER BY epoch DESC LIMIT 1)"
 
 
 def is_said(node: Node, database: str | None = None) -> bool:
-    """Whether a kind of database (None: every one) computes an operator, over whatever it reads, exactly as Spark does."""
+    """Return whether a kind of database (None: every one) computes an operator exactly as Spark does, over any input."""
     over = node.with_inputs(tuple(Scan(f"i{n}", i.schema) for n, i in enumerate(node.inputs)))
     if any(_unlike(node)):
         return False
@@ -50,9 +50,10 @@ def is_said(node: Node, database: str | None = None) -> bool:
 
 
 def text_at_read(plan: Node, dialect: str, sets: Sets | None = None) -> str:
-    """A plan over stored relations as SQL of a dialect. Raises B8020 where the database does not say it exactly as Spark does.
+    """Return a plan over stored relations as SQL of a dialect. Raises B8020 if the database cannot express it exactly
+    as Spark does.
 
-    `sets` as those of `print_plan`.
+    `sets` as in `print_plan`.
     """
     reason = next((r for node in plan.walk() for r in _unlike(node)), None)
     if reason is not None:
@@ -61,7 +62,7 @@ def text_at_read(plan: Node, dialect: str, sets: Sets | None = None) -> str:
 
 
 def plan_of_unstored(catalog: Catalog, id_: str, stored: Collection[str]) -> Node | None:
-    """The plan of a view that is not stored, where its rows follow from what is stored now."""
+    """Return the plan of a view that is not stored, if its rows follow from stored relations."""
     view = catalog.views.get(id_)
     if view is None or id_ in stored:
         return None
@@ -73,12 +74,12 @@ def plan_of_unstored(catalog: Catalog, id_: str, stored: Collection[str]) -> Nod
 
 
 def must_be_stored(catalog: Catalog, id_: str) -> bool:
-    """Whether a view must be maintained, whatever its operators are."""
+    """Return whether a view must be maintained, whatever its operators are."""
     return any(_followed(catalog, catalog.views[id_]))
 
 
 def why_maintained(catalog: Catalog, id_: str) -> str | None:
-    """Why a view cannot be computed when it is read; None where it can."""
+    """Return why a view cannot be computed at read time, or None if it can."""
     try:
         plan_at_read(catalog, id_)
     except BelvedereError as error:
@@ -87,9 +88,10 @@ def why_maintained(catalog: Catalog, id_: str) -> str | None:
 
 
 def plan_at_read(catalog: Catalog, id_: str) -> Node:
-    """The plan by which the store computes a view. Private views, and others that are computed so, are part of it.
+    """Return the plan by which the store computes a view. Private views, and others that are computed at read time, are
+    inlined.
 
-    Raises B8024 with the reason where the view must be maintained.
+    Raises B8024 with the reason if the view must be maintained.
     """
     view = catalog.views[id_]
     try:
@@ -111,7 +113,7 @@ def plan_at_read(catalog: Catalog, id_: str) -> Node:
 
 
 def computed_table(catalog: Catalog, id_: str, plan: Node, dialect: Dialect) -> StoredTable:
-    """The relation of the database that computes a view by its plan; the fingerprint is that of its SQL."""
+    """Return the database relation that computes a view by its plan. Its fingerprint is that of its SQL."""
     view = catalog.views[id_]
     sql = print_plan(plan, dialect, {}, clock=LAST_CLOCK)
     fingerprint = hashlib.sha256(sql.encode()).hexdigest()[:24]
@@ -120,14 +122,14 @@ def computed_table(catalog: Catalog, id_: str, plan: Node, dialect: Dialect) -> 
 
 
 def _part(catalog: Catalog, id_: str) -> Node | None:
-    """The plan of a view that is not stored."""
+    """Return the plan of a view that is not stored."""
     known = catalog.placement.at_read.get(id_)
     view = catalog.views.get(id_)
     return known if known is not None or view is None or id_ in catalog.public | catalog.placement.parts else view.plan
 
 
 def _reasons(catalog: Catalog, view: View, plan: Node) -> Iterator[str]:
-    """Why a view must be maintained, beside expressions that have no SQL."""
+    """Yield the reasons why a view must be maintained, except expressions that have no SQL."""
     yield from _followed(catalog, view)
     for node in plan.walk():
         yield from _unlike(node)
@@ -136,7 +138,7 @@ def _reasons(catalog: Catalog, view: View, plan: Node) -> Iterator[str]:
 
 
 def _followed(catalog: Catalog, view: View) -> Iterator[str]:
-    """Why the rows of a view must be stored."""
+    """Yield the reasons why the rows of a view must be stored."""
     if view.id in catalog.histories:
         yield "its history is retained"
     if any(s.view == view.id for s in catalog.subscriptions.values()):
@@ -149,7 +151,7 @@ def _followed(catalog: Catalog, view: View) -> Iterator[str]:
 
 
 def _not_there(catalog: Catalog, id_: str) -> Iterator[str]:
-    """Why a relation that it reads is not in the store with all of its rows."""
+    """Yield the reasons why a relation that the view reads is not in the store with all of its rows."""
     source = catalog.inputs.get(id_)
     if id_ not in catalog.public | catalog.placement.parts:
         yield f"it reads `{catalog.name_of(id_)}`, which is not stored"
@@ -159,8 +161,7 @@ def _not_there(catalog: Catalog, id_: str) -> Iterator[str]:
 
 def _unlike(node: Node) -> Iterator[str]:
     """Yield the differences of an operator between a database and Spark: databases distinguish the zeros of doubles,
-    which only DISTINCT shows.
-    """
+    which only DISTINCT shows."""
     compared: list[Column] = []
     if isinstance(node, Aggregate):
         compared = [node.schema[k.name] for k in node.keys]

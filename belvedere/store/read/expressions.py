@@ -1,7 +1,8 @@
 """Scalar expressions over stored rows, for relationships and query templates.
 
 In: a sqlglot tree of the catalog and a scope that finds columns and arguments. Out: SQL of the store's dialect and the
-value's Arrow type. Only what the store says exactly as Spark does is printed; the rest is refused with B8020, never guessed.
+value's Arrow type. It prints only expressions that the store computes exactly as Spark does, and refuses the others
+with B8020.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _ARITHMETIC: dict[type[Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 
 
 def print_expression(tree: Expr, scope: NameBindings) -> TypedSql:
-    """The expression as SQL of the scope's dialect, typed; raises B8020 for what the store cannot say exactly."""
+    """Return the expression as typed SQL of the scope's dialect. Raises B8020 if the store cannot compute it exactly."""
     for kinds, printer in _PRINTERS:
         if isinstance(tree, kinds):
             return printer(tree, scope)
@@ -45,7 +46,7 @@ def print_expression(tree: Expr, scope: NameBindings) -> TypedSql:
 
 
 def _function(tree: Expr, scope: NameBindings) -> TypedSql:
-    """A call whose row in the table of functions says it for this dialect."""
+    """Print a call of a function that has SQL for this dialect in the function table."""
     row = function_of(tree)
     sql = row.stored.sql.get(scope.dialect.name) if row is not None and row.stored is not None else None
     if row is None or row.stored is None or row.type is None or sql is None:
@@ -68,7 +69,7 @@ def _column(tree: Expr, scope: NameBindings) -> TypedSql:
 
 
 def _member(tree: Expr, scope: NameBindings) -> TypedSql:
-    """`_old.tenant`: a member of the object that a column holds."""
+    """Print a member of the object in a column, such as `_old.tenant`."""
     owner, name = tree.this, tree.expression.name
     if not isinstance(owner, exp.Column):
         raise refused(tree)
@@ -96,7 +97,8 @@ def _literal(tree: Expr, scope: NameBindings) -> TypedSql:
 
 
 def _storable(tree: Expr, text: str) -> str:
-    """The text, which a statement can hold: it ends at U+0000, and Postgres stores U+0000 and U+0001 as others."""
+    """Check that a statement can hold the text. A statement ends at U+0000, and Postgres stores U+0000 and U+0001 in
+    another form."""
     if "\x00" in text or "\x01" in text:
         raise refused(tree, "a text with U+0000 or U+0001")
     return text
@@ -109,7 +111,7 @@ def _integer(tree: Expr, value: int) -> TypedSql:
 
 
 def _interval(tree: Expr, scope: NameBindings) -> TypedSql:
-    """A literal: stored are microseconds."""
+    """Print an interval literal, which is stored as microseconds."""
     length = interval_length(tree)
     if length is None:
         raise refused(tree, "only intervals of a fixed length, WEEK or shorter")
@@ -267,7 +269,7 @@ def _cast(tree: Expr, scope: NameBindings) -> TypedSql:
 
 
 def _date_literal(tree: Expr, text: str, scope: NameBindings) -> TypedSql:
-    """`DATE '2024-02-29'`."""
+    """Print a date literal such as `DATE '2024-02-29'`."""
     try:
         days = (date.fromisoformat(text.strip()) - date(1970, 1, 1)).days
     except ValueError:
@@ -281,7 +283,7 @@ _INTEGERS = {exp.DataType.Type.INT: pa.int32(), exp.DataType.Type.BIGINT: pa.int
 
 
 def _decimal_literal(tree: exp.Cast, text: str, scope: NameBindings) -> TypedSql:
-    """A number literal as a decimal: only where nothing is rounded."""
+    """Print a number literal as a decimal, if no digit is rounded."""
     size = [int(p.this.this) for p in tree.to.expressions] or [10, 0]
     precision, scale = size[0], size[1] if len(size) > 1 else 0
     scaled = Decimal(text).scaleb(scale)
@@ -369,11 +371,11 @@ def _extreme(tree: Expr, scope: NameBindings) -> TypedSql:
 
 
 SUMMED_DIGITS = 18
-"""Number of digits of decimals that are whole numbers in SQLite; it rejects a sum beyond 64 bits."""
+"""Maximum number of digits of decimals that are integers in SQLite. It rejects a sum beyond 64 bits."""
 
 
 AVERAGED_DIGITS = SUMMED_DIGITS - MEAN_DIGITS
-"""Number of digits of decimals whose average is a whole number in SQLite."""
+"""Maximum number of digits of decimals whose average is an integer in SQLite."""
 
 
 def _sum(tree: Expr, scope: NameBindings) -> TypedSql:

@@ -1,7 +1,7 @@
-"""Expressions that may fail on some row, so that an error could reveal a row that a role must not see.
+"""Expressions that may fail on some row. Such an error could reveal a row that a role must not see.
 
-In: expressions of a read. Out: whether a guard has to be tested before them. A database may test conditions in any
-order; `Dialect.fence` fixes the order, at the price of indexes. Expressions not known to be safe count as fallible.
+In: expressions of a read. Out: whether a guard must be tested before them. A database can test conditions in any order;
+`Dialect.fence` fixes the order, at the price of indexes. Expressions that are not known to be safe count as fallible.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _SAFE = (
 
 
 def may_fail(expressions: Iterable[Expr]) -> bool:
-    """Whether one of them may fail on a row."""
+    """Return whether one of the expressions may fail on a row."""
     return any(not isinstance(node, _SAFE) and not _widens(node) for e in expressions for node in e.walk())
 
 
 def _widens(node: Expr) -> bool:
-    """Whether it is a cast, of which the store knows only those that lose nothing, or a literal's sign."""
+    """Return whether a node is a cast or a literal's sign. The store prints only casts that lose nothing."""
     return isinstance(node, exp.Cast) or (isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal))
 
 
 def expressions_in(value: object) -> Iterator[Expr]:
-    """The expressions in parts of a read, however deep: of relationships, and of the plans of templates."""
+    """Yield the expressions in all nested parts of a read: in relationships, and in the plans of templates."""
     if isinstance(value, Expr):
         yield value
     elif isinstance(value, Node):

@@ -1,7 +1,7 @@
-"""Groups of rows with values computed of them, as a JSON array.
+"""Groups of rows with aggregated values, as a JSON array.
 
-In: a query of the shape GROUPS, the rows that it is nested in. Out: SQL of one text, in three layers: the database aggregates, values are
-made of what it gives and groups are ordered by them, and the groups that are shown are JSON.
+In: a query of the shape GROUPS, the rows in which it is nested. Out: SQL of one text, in three layers: the database
+aggregates; values are computed from the results and groups are sorted by them; the shown groups become JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from belvedere.store.read.sources import SourceRows, Sources, order_text
 
 @dataclass(frozen=True)
 class Cell:
-    """A column of a group or a value, in the layer that is shown."""
+    """A column of a group or a value, in the shown layer."""
 
     sql: str
     type: pa.DataType
@@ -39,7 +39,7 @@ Cells = Mapping[str | Aggregated, Cell]
 def groups_source(
     sources: Sources, query: StoreQuery, rows: SourceRows, outer: SourceRows | None, bounds: str
 ) -> tuple[str, Cells]:
-    """Return FROM text with the groups of the answer, in order, and the positions of their columns and values in it."""
+    """Return FROM text with the groups of the answer in order, and the positions of their columns and values in it."""
     cells: dict[str | Aggregated, Cell] = {}
     inner, made = [], []
     for number, name in enumerate(query.by):
@@ -69,14 +69,15 @@ def _key(sources: Sources, sort: GroupSort, cells: Cells) -> str:
 
 
 def _order(query: StoreQuery) -> Iterator[GroupSort]:
-    """The order that is asked for, and all columns of the groups behind it: no two groups are equal in them."""
+    """Yield the requested order, followed by all columns of the groups, which makes the order total."""
     yield from query.group_order
     said = {s.by for s in query.group_order}
     yield from (GroupSort(name, descending=False, nulls_first=True) for name in query.by if name not in said)
 
 
 def _values(query: StoreQuery) -> Iterable[Aggregated]:
-    """The values that are shown or order the groups, each once; the number of rows where there are none."""
+    """Return the values that are shown or that order the groups, each once. If there are none, return the number of
+    rows."""
     asked = [s.by for s in query.group_order if isinstance(s.by, Aggregated)]
     return dict.fromkeys([*_shown(query.fields), *asked]) or (Aggregated(Aggregation.ROWS),)
 

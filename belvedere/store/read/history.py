@@ -1,7 +1,8 @@
-"""A relation as of a former epoch: which versions of its rows held then, and whether that is still known.
+"""A relation as of an earlier epoch: the versions of its rows that were valid then, and whether that state is still
+known.
 
-In: an epoch's number, or a time, which means the last epoch whose clock is not after it. Out: the rows, or a diagnostic: the epoch is not
-there yet (B7052), its versions are not there any more (B7053), no history is kept at all (B7051).
+In: an epoch's number, or a time, which means the last epoch whose clock is not after it. Out: the rows, or a
+diagnostic: the epoch does not exist yet (B7052), its versions are no longer stored (B7053), no history is kept (B7051).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from belvedere.values.instants import instant, microseconds
 
 
 def check_known(as_of: AsOf, name: str, memories: Memories, epoch: int, clock: int) -> None:
-    """Raise where the state of `name` is not known; `memories`, `epoch` and `clock` (microseconds) are of the last epoch."""
+    """Raise if the state of `name` is not known. `memories`, `epoch` and `clock` (microseconds) are those of the last
+    epoch."""
     asked, last = (as_of.epoch, epoch) if as_of.time is None else (as_of.time, clock)
     memory = memories.recall(name + HISTORY, HistoryMemory)
     began = memory.began if as_of.time is None else memory.began_at
@@ -41,19 +43,19 @@ def check_known(as_of: AsOf, name: str, memories: Memories, epoch: int, clock: i
 
 
 def no_history(name: str) -> BelvedereError:
-    """The diagnostic for a relation whose former rows are not kept."""
+    """Return the diagnostic for a relation whose earlier rows are not kept."""
     hint = "end its definition in the script by WITH HISTORY: epochs from then on can be read"
     return fail("B7051", f'"{name}" keeps no history', hint=hint)
 
 
 def not_whole(name: str) -> BelvedereError:
-    """The diagnostic for a private relation of which not all rows are in the store."""
+    """Return the diagnostic for a private relation whose rows are not all in the store."""
     hint = "give it a name without the leading underscore: served rows stay"
     return fail("B7050", f'"{name}" is private: its rows leave the store once watermarks make them final', hint=hint)
 
 
 def rows_as_of(reader: Reader, tables: Mapping[str, StoredTable], name: str, as_of: AsOf) -> pa.Table:
-    """All rows that a relation had then, in the catalog's types. The store picks the versions."""
+    """Return all rows of a relation in an earlier state, in the catalog's types. The store selects the versions."""
     table = tables.get(name + HISTORY)
     if table is None:
         raise no_history(name)
@@ -71,18 +73,18 @@ def _check_last(reader: Reader, name: str, as_of: AsOf) -> None:
 
 
 def stored_tables(reader: Reader) -> dict[str, StoredTable]:
-    """All tables of a store by name."""
+    """Return all tables of a store by name."""
     found = [table_from_text(str(r[0])) for r in reader.execute(f"SELECT definition FROM {TABLE} ORDER BY place")]
     return {t.name: t for t in found}
 
 
 def is_readable(name: str) -> bool:
-    """Whether a stored table is one of the script's relations, and not some operator's own or the store's."""
+    """Return whether a stored table is a relation of the script, and not an operator's or the store's own."""
     return not {"$", "@", "~"} & set(name) and (not name.startswith("_") or name.startswith(SYSTEM))
 
 
 def readable_tables(reader: Reader) -> dict[str, StoredTable]:
-    """The tables of a store's relations by name; the store's own come last."""
+    """Return the tables of a store's relations by name. The store's own tables come last."""
     found = ((n, t) for n, t in stored_tables(reader).items() if is_readable(n))
     return dict(sorted(found, key=lambda pair: pair[0].startswith(SYSTEM)))
 

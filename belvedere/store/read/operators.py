@@ -1,7 +1,7 @@
 """The operators of a plan as SQL over stored relations.
 
-In: a plan over stored relations, with placeholders. Out: a SELECT whose columns are those of the plan's schema, in stored forms. An
-operator that has no printer is refused (B8020).
+In: a plan over stored relations, with placeholders. Out: a SELECT whose columns are those of the plan's schema, in
+stored forms. Operators without a printer are refused (B8020).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Bind = Callable[[BoundValue], str]
 Rows = Callable[[str], str]
 """Function that returns the FROM text of a relation."""
 Printer = Callable[["Plans", Any], str]
-"""An operator as one SELECT."""
+"""Function that prints an operator as one SELECT."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Plans(SelectPrinter):
     rows: Rows = identifier
     sets: Sets | None = None
     others: Mapping[type[Node], Printer] = field(default_factory=dict)
-    """Printers of operators that are not printed here."""
+    """Printers of operators that this module does not print."""
 
     def query(self, node: Node) -> str:
         printer = STORE_SQL.get(type(node)) or self.others.get(type(node))
@@ -102,7 +102,8 @@ class Plans(SelectPrinter):
         if not _same_form(own.type, requested.type):
             raise fail(
                 "B8020",
-                f"`{requested.name}` is {type_text(requested.type)} in one query and {type_text(own.type)} in the other, "
+                f"`{requested.name}` is {type_text(requested.type)} in one query and {type_text(own.type)} in the "
+                "other, "
                 "which are stored differently",
             )
         return f"{identifier(own.name)} AS {identifier(requested.name)}"
@@ -131,11 +132,12 @@ class Plans(SelectPrinter):
         if expected is not None and typed.type is not None and not _same_form(typed.type, expected):
             raise fail(
                 "B8020",
-                f"`{expr.sql('spark')}` is {type_text(typed.type)} in the store, and {type_text(expected)} in the query",
+                f"`{expr.sql('spark')}` is {type_text(typed.type)} in the store, and {type_text(expected)} in the "
+                "query",
             )
         if (
             expected is not None and typed.type is None and isinstance(expr, exp.Null)
-        ):  # else Postgres takes it for a text
+        ):  # otherwise Postgres takes it for a text
             return f"CAST(NULL AS {form(self.dialect, expected).sql.partition(' COLLATE ')[0]})"
         return typed.sql
 
@@ -161,9 +163,10 @@ class Plans(SelectPrinter):
         return f"SELECT {self.columns(node)} FROM {left} WHERE {found}"
 
     def pairs(self, node: Join, column: Callable[[str, Schema], str] | None = None) -> tuple[Pair, ...]:
-        """The columns that a match has equal, if the condition says no more, and databases compare them as they are; else none.
+        """Return the columns that are equal in a match. Return none if the condition tests more, or if databases
+        compare the columns in another way.
 
-        `column`: the SQL of a column of a side, where it is not called by its name alone.
+        `column`: the SQL of a column of a side, if it is not only its name.
         """
         parts, found, said = conjuncts(node.condition), equalities(node), column or self.column
         if len(parts) != len(found) or not all(self.is_plain(type_) for *_, type_ in found):
@@ -185,7 +188,7 @@ class Plans(SelectPrinter):
 
     @staticmethod
     def is_plain(type_: pa.DataType) -> bool:
-        """Whether values of a type are equal where their stored forms are."""
+        """Return whether values of a type are equal exactly if their stored forms are equal."""
         types = pa.types
         return bool(
             types.is_integer(type_) or types.is_string(type_) or types.is_timestamp(type_) or types.is_boolean(type_)
@@ -212,14 +215,14 @@ class Plans(SelectPrinter):
         return f"{most}+{node.offset}" if most and node.offset else most
 
     def most(self, node: TopK) -> str:
-        """How many rows a TopK has; nothing for all."""
+        """Return the maximum number of rows of a TopK; empty for all."""
         if node.most:
             return self.scope(node.schema).in_role(self.arguments[node.most], Role.LIMIT)
         return "" if node.limit is None else str(node.limit)
 
 
 def beyond_store(node: Node) -> BelvedereError:
-    """The diagnostic for an operator that has no SQL here."""
+    """Return the diagnostic for an operator that has no SQL here."""
     what = NOT_STORE_SQL[type(node)]
     hint = "compute it in a view, and query the view"
     if isinstance(node, Unnest):
@@ -228,7 +231,7 @@ def beyond_store(node: Node) -> BelvedereError:
 
 
 def _same_form(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether two types have one stored form, so that a value of one is read as one of the other."""
+    """Return whether two types have one stored form, so a value of one can be read as the other."""
     kinds: tuple[Callable[[pa.DataType], bool], ...] = (
         pa.types.is_integer,
         pa.types.is_floating,
@@ -250,7 +253,7 @@ STORE_SQL: Mapping[type[Node], Printer] = {
     SetOperation: Plans.set_operation,
     TopK: Plans.top_k,
 }
-"""How each operator is a query in the store."""
+"""Printer of each operator as a query in the store."""
 NOT_STORE_SQL: dict[type[Node], str] = {
     Window: "a window",
     PredicateWindow: "WINDOW BY",

@@ -1,7 +1,8 @@
-"""One page of a list as a JSON object: rows between cursors, the cursors around them, whether there are more, and how many there are.
+"""One page of a list as a JSON object: rows between cursors, the cursors around them, whether there are more, and the
+total number.
 
-In: a query of the shape PAGE, the rows that it is nested in, the JSON of its rows. Out: SQL of one text. A cursor is a place in the total
-order, not a row: a page stays right while rows come and go.
+In: a query of the shape PAGE, the rows in which it is nested, the JSON of its rows. Out: SQL of one text. A cursor is a
+position in the total order, not a row, so it stays valid when rows are inserted or deleted.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ def page_text(
     objects: Sequence[str],
     columns: Sequence[str],
 ) -> str:
-    """The page; `objects` are the JSON of a row for each list of nodes, which read `columns`. One row more is read than is shown."""
+    """Return the page. `objects` are the JSON of a row for each list of nodes, over `columns`. The query reads one row
+    more than it shows."""
     assert query.page is not None
     limit = str(query.limit) if isinstance(query.limit, int) else sources.value(query.limit)
     sorts = ordered(query)
@@ -42,7 +44,7 @@ def page_text(
     if query.backward:
         text = f"SELECT * FROM ({text}) AS p ORDER BY n DESC"
     if not _reads_rows(query, query.page):
-        text = f"SELECT count(*) FROM ({text}) AS r"  # no part brings the rows into one
+        text = f"SELECT count(*) FROM ({text}) AS r"  # no part converts the rows to one type
     return f"(SELECT {_object(sources, query, query.page, outer, limit)} FROM ({text}) AS q)"
 
 
@@ -92,7 +94,7 @@ def _others(
     place: Sequence[BoundValue] | None,
     outer: SourceRows | None,
 ) -> str:
-    """Whether there are rows that are not behind a place; nothing without a place."""
+    """Return a test for rows at or before a position, or an empty text without a position."""
     if place is None:
         return ""
     rows = SourceRows(sources.alias(), query)
@@ -105,7 +107,7 @@ def _count(sources: Sources, query: StoreQuery, outer: SourceRows | None) -> str
 
 
 def cursor_text(sources: Sources, query: StoreQuery, rows: SourceRows) -> str:
-    """The row's place in the total order: a JSON array of the order's mark and stored values, in hexadecimal."""
+    """Return the row's position in the total order: a JSON array of the order's mark and stored values, in hexadecimal."""
     sorts = ordered(query)
     pieces = [literal(f'["{order_mark(query, sorts)}"')]
     for sort in sorts:
@@ -115,7 +117,8 @@ def cursor_text(sources: Sources, query: StoreQuery, rows: SourceRows) -> str:
 
 
 def after_place(sources: Sources, sorts: Sequence[Sort], place: Sequence[BoundValue], rows: SourceRows) -> str:
-    """The rows behind a place: greater in the first key, or the same in it and behind in the others."""
+    """Return the condition for rows after a position: greater in the first key, or equal in it and after it in the
+    others."""
     alternatives = []
     equal: list[str] = []
     for sort, parameter in zip(sorts, place, strict=True):
@@ -133,5 +136,5 @@ def after_place(sources: Sources, sorts: Sequence[Sort], place: Sequence[BoundVa
 
 
 def _turned(sorts: Sequence[Sort]) -> tuple[Sort, ...]:
-    """The order from the other end."""
+    """Return the reverse of an order."""
     return tuple(replace(s, descending=not s.descending, nulls_first=not s.nulls_first) for s in sorts)

@@ -1,6 +1,6 @@
-"""The values of a statement: markers in its text while it is printed, then what is bound in the driver's form.
+"""The values of a statement: markers in its text while it is printed, then the values to bind in the driver's form.
 
-In: `BoundValue`s. Out: a `ParameterizedSql`. It does not know what the text says.
+In: `BoundValue`s. Out: a `ParameterizedSql`. It does not interpret the text.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ _MARKER = re.compile("\0(\\d+)\0")
 
 @dataclass(frozen=True)
 class ParameterizedSql:
-    """SQL and what to bind: one parameter per placeholder, in order."""
+    """SQL and its parameters: one per placeholder, in order."""
 
     sql: str
     parameters: tuple[BoundValue, ...]
     converters: tuple[tuple[int, Convert], ...]
 
     def bind(self, values: Sequence[Any]) -> list[Any]:
-        """The stored forms of a request's values. `ValueError` has the number of the value as its second argument."""
+        """Return the stored forms of a request's values. A `ValueError` has the number of the value as its second
+        argument."""
         bound = []
         for number, convert in self.converters:
             try:
@@ -40,13 +41,13 @@ class ParameterizedSql:
 
 @dataclass
 class Parameters:
-    """The values that a text has so far."""
+    """The values that a text contains so far."""
 
     dialect: Dialect
     parameters: dict[BoundValue, int] = field(default_factory=dict)
 
     def finish(self, text: str) -> ParameterizedSql:
-        """Placeholders in the driver's form for the markers."""
+        """Replace the markers by placeholders in the driver's form."""
         parameters, order = list(self.parameters), list[BoundValue]()
 
         def place(found: re.Match[str]) -> str:
@@ -61,6 +62,6 @@ class Parameters:
         return f"\0{self.parameters.setdefault(parameter, len(self.parameters))}\0"
 
     def value(self, parameter: BoundValue) -> str:
-        """A parameter in the form in which it compares with a column of its type."""
+        """Return a parameter in the form that compares with a column of its type."""
         form = self.dialect.from_stored_text if parameter.role is Role.CURSOR else self.dialect.bound
         return form(self.marker(parameter), pa.string() if parameter.role is Role.MEMBER else parameter.type)

@@ -1,7 +1,8 @@
 """A query template's plan as SQL over stored relations.
 
-In: a plan over stored relations, with placeholders. Out: a SELECT whose columns are those of the plan's schema, in stored forms.
-Only what the store says exactly as Spark does is printed (B8020); a template that reads what is not stored is refused (B8021).
+In: a plan over stored relations, with placeholders. Out: a SELECT whose columns are those of the plan's schema, in
+stored forms. It prints only what the store computes exactly as Spark does (B8020), and refuses a template that reads
+unstored relations (B8021).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from belvedere.store.read.typed_sql import CLOCK, TypedSql
 
 
 def check_template(template: QueryTemplate, stored: Collection[str], database: str | None = None) -> None:
-    """Raise B8020 or B8021 where a template cannot be answered from a store in this kind of database; None: in any."""
+    """Raise B8020 or B8021 if a template cannot be answered from a store in this kind of database; None: in any."""
     for node in template.plan.walk():
         if isinstance(node, Scan) and node.relation not in stored:
             raise fail(
@@ -61,16 +62,17 @@ def print_plan(
     rows: Rows = identifier,
     sets: Sets | None = None,
 ) -> str:
-    """The plan as one SELECT. `bind` gives the SQL of arguments that are no plain values: patterns, and numbers of rows.
+    """Return the plan as one SELECT. `bind` returns the SQL of arguments that are not plain values: patterns, and
+    numbers of rows.
 
-    `sets`: the rows that are looked for by EXISTS are many, and computed once: as a set that goes there, where the database makes such.
-    Without it they are looked up for each row.
+    `sets`: receives the sets of values that EXISTS tests, so that each is computed once, if the database supports sets.
+    Pass it if there are many rows; without it, EXISTS looks values up for each row.
     """
     return Plans(dialect, arguments, bind, clock, rows, sets, {Recursion: recursive_select}).query(node)
 
 
 def plan_order(node: Node) -> tuple[Sort, ...]:
-    """The order that the plan's ORDER BY gives its result, in columns of the result."""
+    """Return the order that the plan's ORDER BY gives its result, in columns of the result."""
     names = {n: n for n in node.schema.names}
     while isinstance(node, Project):
         kept = {i.name: i.expr.name for i in node.items if isinstance(i.expr, exp.Column)}

@@ -1,8 +1,9 @@
-"""A read of the store, as data: what GraphQL and the workbench ask for, before it is SQL.
+"""A read of the store as data: a request of GraphQL or the workbench, before it is SQL.
 
-In: names of relations and columns of the catalog, never of a client. Out: immutable trees that `belvedere.store.read.statements`
-prints as one statement. A client's values are `BoundValue`s: numbers of places in a list that is bound when the statement
-runs, so one printed statement serves every request of the same shape. This module knows neither HTTP nor SQL.
+In: names of relations and columns from the catalog, never from a client. Out: immutable trees that
+`belvedere.store.read.statements` prints as one statement. A client's values are `BoundValue`s: positions in a list that
+is bound when the statement runs. One printed statement therefore serves every request of the same shape. This module
+knows neither HTTP nor SQL.
 """
 
 from __future__ import annotations
@@ -30,23 +31,23 @@ class Role(StrEnum):
     FLOOR = "floor"
     """Compared by `>` or `<=`: a decimal that the column cannot hold is rounded down."""
     CEILING = "ceiling"
-    """Compared by `>=` or `<`: ... rounded up."""
+    """Compared by `>=` or `<`: a decimal that the column cannot hold is rounded up."""
     LIKE = "like"
     ILIKE = "ilike"
     PREFIX = "prefix"
     LIMIT = "limit"
     OFFSET = "offset"
     CURSOR = "cursor"
-    """One stored value out of a decoded cursor: bound as it is."""
+    """One stored value from a decoded cursor, bound unchanged."""
     MEMBER = "member"
-    """Compared for equality with a member of an object: as the JSON text that a value of its type has there."""
+    """Compared for equality with a member of an object: as the JSON text of a value of its type there."""
     ARGUMENT = "argument"
     """An argument of a query template, in the stored form of its type."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundValue:
-    """The value number `number` of a request, to be bound as a value of `type` for the purpose of `role`."""
+    """The value number `number` of a request, to be bound as a value of `type` in the role `role`."""
 
     number: int
     type: pa.DataType
@@ -75,12 +76,12 @@ class Comparison:
     operator: Operator
     value: BoundValue
     path: tuple[str, ...] = ()
-    """The member of an object that the column holds, by the names that lead to it; its value has the role MEMBER."""
+    """Path of names to a member of the object in the column; its value has the role MEMBER."""
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """`column IN (values)`; of no values: FALSE."""
+    """`column IN (values)`; FALSE without values."""
 
     column: str
     values: tuple[BoundValue, ...]
@@ -89,7 +90,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class NullTest:
-    """`column IS NULL`, or with `null` False IS NOT NULL."""
+    """`column IS NULL`, or IS NOT NULL if `null` is False."""
 
     column: str
     null: bool
@@ -98,14 +99,14 @@ class NullTest:
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """All parts hold; of none: TRUE."""
+    """All parts are true; TRUE without parts."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Some:
-    """At least one part holds; of none: FALSE."""
+    """At least one part is true; FALSE without parts."""
 
     parts: tuple[Condition, ...]
 
@@ -119,7 +120,7 @@ class Negation:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """At least one row of a linked query is there. It is never unknown."""
+    """A linked query has at least one row. It is never unknown."""
 
     query: StoreQuery
 
@@ -129,7 +130,7 @@ Condition = Comparison | Membership | NullTest | Every | Some | Negation | Exist
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """One key of an order. NULLs come where `nulls_first` says; NaN is greater than every number (Spark's order)."""
+    """One key of an order. `nulls_first` places NULLs; NaN is greater than every number (Spark's order)."""
 
     column: str
     descending: bool
@@ -146,7 +147,7 @@ class ColumnField:
 
 @dataclass(frozen=True, slots=True)
 class MemberField:
-    """A member of an object that a column holds, under `alias`; with `fields` an object of its members."""
+    """A member of an object in a column, under `alias`; with `fields` an object of its members."""
 
     alias: str
     column: str
@@ -221,11 +222,12 @@ Field = ColumnField | MemberField | ConstantField | Nested | AggregateField | Ob
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How a nested query's rows belong to a row of the outer one (see `belvedere.catalog.relationships.Relationship`), or without
-    `pairs` which rows a query template chooses.
+    """The relation between a nested query's rows and a row of the outer query (see
+    `belvedere.catalog.relationships.Relationship`). Without `pairs`, the rows that a query template selects.
 
     `pairs` are (column of the outer row, own column). `residual` and `order` name columns as `_.name` (outer row) and
-    `target.name` or bare (own). `limit` bounds the related rows per outer row, in `order`, before anything else applies.
+    `target.name` or bare (own). `limit` bounds the related rows per outer row, in `order`, before any other condition
+    applies.
     """
 
     pairs: tuple[tuple[str, str], ...]
@@ -233,13 +235,13 @@ class Link:
     order: tuple[Order, ...] = ()
     limit: int | None = None
     arguments: tuple[tuple[str, BoundValue], ...] = ()
-    """The values of the placeholders in `residual` and `order`."""
+    """Values of the placeholders in `residual` and `order`."""
     most: str = ""
-    """The argument that is the limit."""
+    """Name of the argument that is the limit."""
 
 
 def link_of(relationship: Relationship) -> Link:
-    """A relationship as a link. Its arguments stand for any values: a request puts its own in their place."""
+    """Return a relationship as a link. Its arguments are placeholders, which a request replaces by its own."""
     arguments = ((p.name, BoundValue(n, p.type, Role.ARGUMENT)) for n, p in enumerate(relationship.parameters))
     return Link(
         relationship.pairs,
@@ -253,7 +255,7 @@ def link_of(relationship: Relationship) -> Link:
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """A former state of the store: of an epoch, or (`by_time`) of the last epoch whose clock is not after a time."""
+    """An earlier state of the store: of an epoch, or (`by_time`) of the last epoch whose clock is not after a time."""
 
     value: BoundValue
     by_time: bool = False
@@ -265,12 +267,12 @@ class Shape(StrEnum):
     PAGE = "page"
     GROUPS = "groups"
     ANY = "any"
-    """Whether there is a row, in `Exists`."""
+    """Tests whether there is a row, in `Exists`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageNames:
-    """The answer's names of a page's parts; several where a client asks for a part under several aliases."""
+    """The answer's names for a page's parts. A part has several names if a client requests it under several aliases."""
 
     nodes: tuple[tuple[str, tuple[Field, ...]], ...] = ()
     start_cursor: tuple[str, ...] = ()
@@ -280,16 +282,16 @@ class PageNames:
     total_count: tuple[str, ...] = ()
     constants: tuple[ConstantField, ...] = ()
     parts: tuple[str, ...] = ()
-    """All aliases in the order in which they were asked for."""
+    """All aliases in the order in which they were requested."""
 
 
 @dataclass(frozen=True)
 class StoreQuery:
     """Rows of one relation of the store (or of a template's plan), as JSON.
 
-    `after` and `before`, for a page, are a cursor's values: one per key of the total order (`total_order`). With `backward` its rows are
-    the last `limit` rows between them. With the shape GROUPS the answer is a list of groups of the rows that are equal in the columns
-    `by`, in `group_order`; `fields` are those columns and aggregated values.
+    For a page, `after` and `before` are a cursor's values: one per key of the total order (`total_order`). With
+    `backward` its rows are the last `limit` rows between them. With the shape GROUPS the answer is a list of groups of
+    rows with equal columns `by`, in `group_order`; `fields` are those columns and aggregated values.
     """
 
     relation: str
@@ -311,16 +313,16 @@ class StoreQuery:
     """A query template's plan; its placeholders are in `arguments`."""
     arguments: tuple[tuple[str, BoundValue], ...] = ()
     as_of: Instant | None = None
-    """Rows of the relation's history that held then; None: the rows now."""
+    """State whose rows are read from the relation's history; None: the present rows."""
     template: str = ""
-    """The query template whose rows these are, where it chooses them of the relation by `link`."""
+    """The query template of these rows, if it selects them from the relation by `link`."""
 
 
 @dataclass(frozen=True)
 class BoundRowCondition:
-    """Which rows of a relation a read may see: those for which `condition`, over its columns (`schema`), is true.
+    """The rows of a relation that a read can see: those for which `condition`, over its columns (`schema`), is true.
 
-    `arguments` are the values of the condition's placeholders; where one of them is NULL, no row may be seen.
+    `arguments` are the values of the condition's placeholders. If one of them is NULL, no row is visible.
     """
 
     condition: Expr
@@ -329,7 +331,7 @@ class BoundRowCondition:
 
 
 def bound_row_condition(rows: RowCondition) -> BoundRowCondition:
-    """A role's condition as a read takes it. Its arguments stand for any values: a request puts its own in their place."""
+    """Return a role's condition for a read. Its arguments are placeholders, which a request replaces by its own."""
     arguments = tuple(
         (p.name, BoundValue(n, p.type, Role.ARGUMENT, nullable=True)) for n, p in enumerate(rows.parameters)
     )
@@ -340,7 +342,7 @@ def bound_row_condition(rows: RowCondition) -> BoundRowCondition:
 class Read:
     """One request: queries and constants under their aliases, answered together by one statement from one epoch.
 
-    `row_conditions`, where given, are all relations that may be read, those of which all rows may be seen with None.
+    `row_conditions`, if given, lists all readable relations; None as a condition means that all rows are visible.
     """
 
     fields: tuple[Field, ...]
@@ -348,12 +350,12 @@ class Read:
 
     @property
     def historic(self) -> bool:
-        """Whether it reads former states, so that its reader must see how far back they are known."""
+        """Return whether the read needs earlier states. Its reader must then check how far back they are known."""
         return any(isinstance(f, Nested) and f.query.as_of is not None for f in self.fields)
 
 
 def total_order(query: StoreQuery) -> tuple[Sort, ...]:
-    """The query's order with the key's columns behind it, so that no two rows are equal in it."""
+    """Return the query's order followed by the key's columns, which makes the order total."""
     result = list(query.order)
     present = {s.column for s in result}
     for name in query.schema.key or ():
@@ -363,12 +365,12 @@ def total_order(query: StoreQuery) -> tuple[Sort, ...]:
 
 
 def is_ordered(type_: pa.DataType) -> bool:
-    """Whether values of the type can be compared: nested ones cannot."""
+    """Return whether values of the type can be compared. Nested values cannot."""
     return not (pa.types.is_nested(type_) or pa.types.is_interval(type_))
 
 
 def queries_in(fields: Iterable[Field]) -> Iterator[StoreQuery]:
-    """All queries in fields, however deep: those whose rows are shown, and those that conditions ask about."""
+    """Yield all queries in fields at any depth: those whose rows are shown, and those in conditions."""
     for item in fields:
         if isinstance(item, Nested):
             yield from queries_of(item.query)
@@ -377,7 +379,7 @@ def queries_in(fields: Iterable[Field]) -> Iterator[StoreQuery]:
 
 
 def queries_of(query: StoreQuery) -> Iterator[StoreQuery]:
-    """A query and all in it."""
+    """Yield a query and all queries in it."""
     yield query
     yield from queries_in(query.fields)
     for _, nodes in query.page.nodes if query.page is not None else ():
@@ -397,5 +399,5 @@ def _queries_asked(condition: Condition) -> Iterator[StoreQuery]:
 
 
 def endpoints_read(fields: Iterable[Field]) -> Iterator[str]:
-    """The relations and query templates of queries, however deep."""
+    """Yield the relations and query templates of queries, at any depth."""
     return (query.template or query.relation for query in queries_in(fields))

@@ -27,15 +27,16 @@ from belvedere.store.read.operators import Plans, beyond_store
 from belvedere.values.type_names import type_text
 
 MARK = f"{SYSTEM}last"
-"""The scan of the rows that a step reads: no relation is called so."""
+"""Scan of the rows that a step reads. No relation has this name."""
 Columns = Mapping[str, tuple[str, pa.DataType]]
 """The SQL of columns, and their types."""
 
 
 def recursive_select(plans: Plans, node: Recursion) -> str:
-    """All rows of a recursion; at most as many as Spark makes, so that one that would not end does. Raises B8020.
+    """Return all rows of a recursion, at most as many as Spark makes, so an infinite recursion ends. Raises B8020.
 
-    Only with `sets`, as for rows that a view's epochs have made: otherwise Spark's bounds on its levels and rows count, too.
+    Only with `sets`, for rows that a view's epochs have computed. Otherwise Spark's limits on levels and rows apply,
+    too.
     """
     if plans.sets is None:
         raise beyond_store(node)
@@ -67,7 +68,7 @@ def _refused(what: str) -> BelvedereError:
 
 
 def _cast(plans: Plans, values: Iterable[tuple[str, Column]]) -> str:
-    """Items of both parts in one form: Postgres takes no column that is INTEGER in one and BIGINT in the other."""
+    """Cast items of both parts to one form. Postgres accepts no column that is INTEGER in one and BIGINT in the other."""
     parts = ((sql, c, form(plans.dialect, c.type).sql.partition(" COLLATE ")) for sql, c in values)
     return ",".join(
         f"CAST({sql} AS {kind}){word}{order} AS {identifier(c.name)}" for sql, c, (kind, word, order) in parts
@@ -76,7 +77,7 @@ def _cast(plans: Plans, values: Iterable[tuple[str, Column]]) -> str:
 
 @dataclass(frozen=True)
 class _Flat:
-    """A part of a step as part of one SELECT."""
+    """A part of a step, as part of one SELECT."""
 
     columns: Columns
     sources: tuple[str, ...]
@@ -127,7 +128,7 @@ class _Steps:
         return _Flat({n: columns[n] for n in node.schema.names}, left.sources + right.sources, conditions)
 
     def matches(self, node: Join, columns: Columns) -> list[str]:
-        """The condition of a join, in a form by which the database finds partners at once where it may."""
+        """Return the condition of a join, in a form that lets the database find partners directly if possible."""
         dialect = self.plans.dialect
         pairs = self.plans.pairs(node, lambda name, _: dialect.column(*columns[name]))
         if pairs or node.condition is None:

@@ -1,4 +1,4 @@
-"""Query templates that only filter and sort rows of one stored relation, recognised in their plan.
+"""Query templates that only filter and sort rows of one stored relation, recognised from their plan.
 
 In: a plan. Out: the relation, the condition, the order and the limit, in columns of the relation; None for other plans.
 It does not decide whether the store can compute them.
@@ -17,11 +17,12 @@ from belvedere.plan.operators.nodes import Expr, Filter, Node, Order, Project, S
 
 @dataclass(frozen=True)
 class ChosenRows:
-    """Rows of `relation` that meet the condition: the first `limit`, or so many as the argument `most` says, in the order."""
+    """Rows of `relation` that meet the condition, in the order: the first `limit`, or the number in the argument
+    `most`."""
 
     relation: str
     columns: tuple[str, ...]
-    """The columns that are shown, each under its own name."""
+    """The shown columns, each under its own name."""
     condition: Expr | None = None
     order: tuple[Order, ...] = ()
     limit: int | None = None
@@ -39,7 +40,7 @@ def chosen_rows(plan: Node) -> ChosenRows | None:
 
 
 Names = Mapping[str, str]
-"""The relation's columns by the names that they have in a plan."""
+"""The relation's columns by their names in a plan."""
 
 
 def _chosen(node: Node) -> tuple[ChosenRows, Names] | None:

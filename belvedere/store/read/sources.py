@@ -1,7 +1,6 @@
-"""Where the rows of a query come from: FROM, WHERE and ORDER BY.
+"""Source of a query's rows: FROM, WHERE and ORDER BY.
 
-In: a `StoreQuery`, the rows that it is nested in. Out: SQL. What is shown of the rows is said elsewhere
-(`belvedere.store.read.statements`).
+In: a `StoreQuery`, the rows in which it is nested. Out: SQL. `belvedere.store.read.statements` prints the shown fields.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from belvedere.store.read.typed_sql import NameBindings, TypedSql
 
 @dataclass(frozen=True)
 class SourceRows:
-    """Rows that fields are read from: their alias in the SQL and the query they belong to."""
+    """Rows from which fields are read: their alias in the SQL and their query."""
 
     alias: str
     query: StoreQuery
@@ -73,11 +72,11 @@ class Sources(Parameters):
     """Whether guards are tested first, because other conditions may fail and so reveal a row."""
 
     def source(self, query: StoreQuery, rows: SourceRows, outer: SourceRows | None) -> str:
-        """FROM, WHERE and ORDER BY."""
+        """Return FROM, WHERE and ORDER BY."""
         return self.rows_of(query, rows, outer) + self.order_by(query, rows, outer)
 
     def rows_of(self, query: StoreQuery, rows: SourceRows, outer: SourceRows | None, more: Sequence[str] = ()) -> str:
-        """FROM and WHERE; the rows also meet the conditions `more`."""
+        """Return FROM and WHERE. The rows also meet the conditions `more`."""
         link = query.link
         bounded = link is not None and bool(self.most(link)) and is_restricted(query)
         conditions = self.link_conditions(link, rows, outer) if link is not None and not bounded else []
@@ -87,14 +86,14 @@ class Sources(Parameters):
         return f"FROM {relation} AS {rows.alias}{where_text([*conditions, *more])}"
 
     def nearest(self, query: StoreQuery, outer: SourceRows | None) -> str:
-        """The rows that a relationship with a limit has, before a client's arguments choose among them."""
+        """Return the rows of a relationship with a limit, before a client's arguments select from them."""
         inner = replace(query, shape=Shape.LIST, page=None, where=None, order=(), offset=None)
         rows = SourceRows(self.alias(), inner)
         assert query.link is not None
         return f"(SELECT {rows.alias}.* {self.source(inner, rows, outer)} LIMIT {self.most(query.link)})"
 
     def alias(self) -> str:
-        """A name for rows that no other rows have."""
+        """Return a unique alias for rows."""
         return f"t{next(self.aliases)}"
 
     def relation(self, query: StoreQuery) -> str:
@@ -103,7 +102,8 @@ class Sources(Parameters):
         return f"({print_plan(query.plan, self.dialect, self.arguments(query.arguments), self.value, rows=self.visible_rows)})"
 
     def visible_rows(self, relation: str, as_of: Instant | None = None) -> str:
-        """The rows of a relation, now or then, that the read may see: the one place where a relation is named."""
+        """Return the rows of a relation, now or in an earlier state, that the read can see. This is the only place that
+        names a relation."""
         if self.row_conditions is not None and relation not in self.row_conditions:
             raise PermissionError(f'"{relation}" may not be read')
         condition = None if self.row_conditions is None else self.row_conditions[relation]
@@ -117,7 +117,7 @@ class Sources(Parameters):
         return f"(SELECT * FROM {table} AS g{where_text(conditions)}{fence})"
 
     def row_condition(self, condition: BoundRowCondition) -> str:
-        """A role's condition on rows, over a table `g`; it needs all of its values."""
+        """Return a role's condition on rows, over a table `g`. The condition is false if one of its values is NULL."""
 
         def resolve(column: exp.Column) -> tuple[str, pa.DataType]:
             known = condition.schema[column.name]
@@ -147,7 +147,7 @@ class Sources(Parameters):
         return self.expression(tree, rows, outer)
 
     def expression(self, tree: Expr, rows: SourceRows, outer: SourceRows | None) -> str:
-        """A scalar expression of a relationship over its own row and the outer one."""
+        """Return a scalar expression of a relationship over its own row and the outer one."""
 
         def resolve(column: exp.Column) -> tuple[str, pa.DataType]:
             side = outer if column.table == "_" and outer is not None else rows
@@ -171,14 +171,14 @@ class Sources(Parameters):
         return order_text([*keys, *self.sort_keys(ordered(query), rows)])
 
     def sort_keys(self, sorts: Sequence[Sort], rows: SourceRows) -> list[str]:
-        """The keys of ORDER BY."""
+        """Return the keys of ORDER BY."""
         return [self.dialect.order(self.compared(rows, s.column), s, rows.nullable(s.column)) for s in sorts]
 
     def compared(self, rows: SourceRows, name: str, path: tuple[str, ...] = ()) -> str:
         return self.dialect.column(self.member(rows, name, path), pa.string() if path else rows.type(name))
 
     def member(self, rows: SourceRows, name: str, path: tuple[str, ...]) -> str:
-        """A column, or the JSON text of a member of the object that it holds."""
+        """Return a column, or the JSON text of a member of the object in it."""
         return self.dialect.member(rows.column(name), path) if path else rows.column(name)
 
     # conditions
@@ -203,14 +203,17 @@ class Sources(Parameters):
             case Negation():
                 return f"NOT ({self.condition(condition.part, rows)})"
             case Exists():
-                return f"EXISTS (SELECT 1 {self.rows_of(condition.query, SourceRows(self.alias(), condition.query), rows)})"
+                return (
+                    "EXISTS (SELECT 1 "
+                    f"{self.rows_of(condition.query, SourceRows(self.alias(), condition.query), rows)})"
+                )
 
     def comparison(self, condition: Comparison, rows: SourceRows) -> str:
         column = self.compared(rows, condition.column, condition.path)
         return self.dialect.compare(condition.operator, column, self.value(condition.value))
 
     def most(self, link: Link) -> str:
-        """How many rows a relationship has for a row; nothing for all."""
+        """Return the maximum number of rows of a relationship per row; empty for all."""
         if link.most:
             return self.value(replace(dict(link.arguments)[link.most], role=Role.LIMIT))
         return "" if link.limit is None else str(link.limit)
@@ -230,7 +233,7 @@ def ordered(query: StoreQuery) -> tuple[Sort, ...]:
 
 
 def _fixes_key(query: StoreQuery) -> bool:
-    """Whether at most one row can be meant, so that no order is needed to choose it."""
+    """Return whether at most one row can match, so no order is needed to select it."""
     if query.link is None:
         return True
     own = {query.schema[own].name for _, own in query.link.pairs}
@@ -238,16 +241,17 @@ def _fixes_key(query: StoreQuery) -> bool:
 
 
 def is_restricted(query: StoreQuery) -> bool:
-    """Whether more is asked of a relationship's rows than to list them: its own bound then comes first."""
+    """Return whether a request does more with a relationship's rows than list them. The relationship's own limit then
+    applies first."""
     listed = query.shape in (Shape.LIST, Shape.ONE)
     return not listed or query.where is not None or bool(query.order) or query.offset is not None
 
 
 def where_text(conditions: Sequence[str]) -> str:
-    """WHERE; nothing without conditions."""
+    """Return WHERE, or an empty text without conditions."""
     return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
 def order_text(keys: Sequence[str]) -> str:
-    """ORDER BY; nothing without keys."""
+    """Return ORDER BY, or an empty text without keys."""
     return f" ORDER BY {','.join(keys)}" if keys else ""

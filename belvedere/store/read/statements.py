@@ -1,8 +1,8 @@
-"""A `Read` as one SQL statement of a store's dialect, whatever the depth of the request.
+"""A `Read` as one SQL statement of a store's dialect, at any depth of the request.
 
-In: a `Read` (`belvedere.store.read.query`). Out: a `ParameterizedSql` that gives one row: the epoch, its clock, when it was committed,
-and the whole answer as JSON text; or no row where no epoch was committed yet. All of it is read in one snapshot, so the
-answer and its epoch belong together. Identifiers come from the catalog, values are parameters only.
+In: a `Read` (`belvedere.store.read.query`). Out: a `ParameterizedSql` that returns one row: the epoch, its clock, its
+commit time, and the whole answer as JSON text; or no row if no epoch was committed yet. All of it is read in one
+snapshot, so the answer and its epoch belong together. Identifiers come from the catalog; values are only parameters.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PrintField = Callable[[ColumnField | MemberField | AggregateField | Nested], str
 
 
 def print_read(read: Read, dialect: str) -> ParameterizedSql:
-    """The one statement that answers a read, in the dialect of that name."""
+    """Return the statement that answers a read, in the dialect of that name."""
     printer = _Answers(
         DIALECTS[dialect], row_conditions=read.row_conditions, fenced=may_fail(expressions_in(read.fields))
     )
@@ -55,7 +55,8 @@ def print_read(read: Read, dialect: str) -> ParameterizedSql:
 
 
 def check_link(link: Link, outer: Schema, own: Schema, database: str | None = None) -> None:
-    """Raise B8020 where the store's database cannot compute a relationship's condition or order exactly; None: any database."""
+    """Raise B8020 if the store's database cannot compute a relationship's condition or order exactly; None: any
+    database."""
     for dialect in dialects_for(database):
         printer = Sources(dialect)
         rows, theirs = SourceRows("a", StoreQuery("", own, (), link=link)), SourceRows("b", StoreQuery("", outer, ()))
@@ -64,17 +65,17 @@ def check_link(link: Link, outer: Schema, own: Schema, database: str | None = No
 
 
 def check_row_condition(condition: BoundRowCondition, database: str | None = None) -> None:
-    """Raise B8020 where the store's database cannot compute a condition on rows exactly; None: any database."""
+    """Raise B8020 if the store's database cannot compute a condition on rows exactly; None: any database."""
     for dialect in dialects_for(database):
         _Answers(dialect).row_condition(condition)
 
 
 @dataclass
 class _Answers(Sources):
-    """Prints what is shown of rows, as JSON."""
+    """Prints the shown fields of rows as JSON."""
 
     def object(self, fields: Sequence[Field], rows: SourceRows | None) -> str:
-        """One JSON object with the fields, of one row."""
+        """Return one JSON object with the fields of one row."""
         return _json_object(fields, lambda item: self.field(item, rows))
 
     def field(self, item: ColumnField | MemberField | AggregateField | Nested, rows: SourceRows | None) -> str:
@@ -87,7 +88,7 @@ class _Answers(Sources):
         return self.dialect.json_text(rows.column(item.column), rows.type(item.column))
 
     def member_text(self, item: MemberField, rows: SourceRows) -> str:
-        """A member as JSON text: what is infinite, or no number, is `null`, as in columns."""
+        """Return a member as JSON text. NaN and infinities are `null`, as in columns."""
         found = self.member(rows, item.column, item.path)
         if item.fields:
             return f"CASE WHEN {found} IS NULL THEN 'null' ELSE {self.object(item.fields, rows)} END"
@@ -96,7 +97,7 @@ class _Answers(Sources):
         return f"coalesce({found},'null')"
 
     def query(self, query: StoreQuery, outer: SourceRows | None) -> str:
-        """A query's answer as one JSON text."""
+        """Return a query's answer as one JSON text."""
         rows = SourceRows(self.alias(), query)
         if query.page is not None:
             objects = [self.object(fields, rows) for _, fields in query.page.nodes]
@@ -120,7 +121,8 @@ class _Answers(Sources):
         return f"(SELECT {self.dialect.array(_json_object(query.fields, cell))} {source})"
 
     def chosen(self, query: StoreQuery, rows: SourceRows, outer: SourceRows | None, bounds: str) -> str:
-        """FROM the rows of the answer. They are chosen first: a sort would else carry the JSON of all rows that it drops."""
+        """Return FROM with the rows of the answer. Rows are selected before JSON is built; otherwise a sort would carry
+        the JSON of all dropped rows."""
         source = self.source(query, rows, outer)
         if query.shape is Shape.ONE and " ORDER BY " not in source:
             return source + bounds
@@ -140,7 +142,7 @@ def _json_object(fields: Sequence[Field], value: PrintField) -> str:
 
 
 def _pieces(fields: Sequence[Field], value: PrintField) -> list[str]:
-    """The texts that make a JSON object, those that are known joined into one."""
+    """Return the texts that make up a JSON object, with constant ones joined."""
     parts: list[str] = []
     text = "{"
     for number, item in enumerate(fields):
@@ -155,7 +157,7 @@ def _pieces(fields: Sequence[Field], value: PrintField) -> list[str]:
 
 
 def needed(query: StoreQuery, rows: SourceRows) -> tuple[str, ...]:
-    """The columns that a query's fields, and what is nested in them, read from its rows."""
+    """Return the columns that a query's fields, and the queries nested in it, read from its rows."""
     names: dict[str, None] = {}
     fields = query.fields if query.page is None else tuple(f for _, part in query.page.nodes for f in part)
     for item in fields:

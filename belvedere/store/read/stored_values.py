@@ -1,7 +1,7 @@
-"""From a client's value to the stored form that a statement is bound with.
+"""Conversion of a client's value to the stored form that a statement binds.
 
-In: a `BoundValue` and a value as JSON carries it. Out: what the database driver takes, or `ValueError` with a text for the
-client. The forms are those of `belvedere.store.dialects.codec`; nothing here touches SQL text.
+In: a `BoundValue` and a value from JSON. Out: a value for the database driver, or `ValueError` with a text for the
+client. The forms are those of `belvedere.store.dialects.codec`; nothing here changes SQL text.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ _DIGITS = re.compile(r"-?[0-9]{1,19}")
 _DECIMAL = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(
-    rf"({_DAY.pattern})(?:[Tt ]([0-9]{{2}}:[0-9]{{2}}(?::[0-9]{{2}}(?:\.([0-9]{{1,30}}))?)?) ?([Zz]|[-+][0-9]{{2}}:?[0-9]{{2}})?)?"
+    rf"({_DAY.pattern})(?:[Tt ]([0-9]{{2}}:[0-9]{{2}}(?::[0-9]{{2}}(?:\.([0-9]{{1,30}}))?)?) "
+    rf"?([Zz]|[-+][0-9]{{2}}:?[0-9]{{2}})?)?"
 )
 _HEXADECIMAL = re.compile(r"([0-9a-fA-F]{2})*")
 
 
 def is_long(type_: pa.DataType) -> bool:
-    """Whether a type of whole numbers needs more than the 32 bits that GraphQL's Int has."""
+    """Return whether an integer type needs more than the 32 bits of GraphQL's Int."""
     return bool(type_.bit_width == 64 or type_ == pa.uint32())
 
 
 def converter(parameter: BoundValue, dialect: Dialect) -> Convert:
-    """The function that turns a client's value for `parameter` into its stored form in `dialect`."""
+    """Return the function that converts a client's value for `parameter` to its stored form in `dialect`."""
     convert = _converter(parameter.role, parameter.type, dialect)
     if not parameter.nullable:
         return convert
@@ -83,7 +84,7 @@ def _boolean(value: Any) -> bool:
 
 
 def long_number(value: Any) -> int:
-    """A whole number of 64 bits: a number, or a text of digits, which is how clients write it whose own numbers are doubles."""
+    """Return a 64-bit integer from a number, or from a text of digits, as sent by clients whose numbers are doubles."""
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not -LONG_MOST - 1 <= value <= LONG_MOST:
@@ -92,7 +93,7 @@ def long_number(value: Any) -> int:
 
 
 def _int_number(value: Any) -> int:
-    """A whole number of 32 bits; 5.0 is one, as GraphQL has it."""
+    """Return a 32-bit integer. 5.0 is one, as in GraphQL."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not -(2**31) <= value < 2**31:
@@ -118,7 +119,7 @@ def _double(value: Any) -> float:
 
 
 def decimal(value: Any) -> Decimal:
-    """A decimal out of JSON: a string such as "12.30", or a number."""
+    """Return a decimal from JSON: a string such as "12.30", or a number."""
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         raise ValueError(f"expected a decimal, not {value!r}")
     text = str(value)
@@ -152,7 +153,7 @@ def _instant(value: Any) -> datetime:
 
 
 def microseconds(value: Any) -> int:
-    """A time in RFC 3339 (without an offset: UTC) as microseconds since 1970."""
+    """Return a time in RFC 3339 (without an offset: UTC) as microseconds since 1970."""
     return instants.microseconds(_instant(value))
 
 
@@ -166,14 +167,14 @@ def _date(value: Any) -> date:
 
 
 def interval(value: Any) -> timedelta:
-    """A day-time interval as ISO 8601 or Spark write it."""
+    """Parse a day-time interval in the form of ISO 8601 or Spark."""
     if not isinstance(value, str):
         raise ValueError(f"expected an interval such as P1DT2H30M, not {value!r}")
     return interval_of(value)
 
 
 def months(value: Any) -> int:
-    """A year-month interval as ISO 8601 or Spark write it."""
+    """Parse a year-month interval in the form of ISO 8601 or Spark."""
     if not isinstance(value, str):
         raise ValueError(f"expected an interval such as P1Y2M, not {value!r}")
     return months_of(value)
@@ -206,7 +207,7 @@ def _bound(value: Any) -> int:
 
 
 def _patterns(pattern: str) -> list[str | None]:
-    """The characters of a LIKE pattern: a list of literal characters, `%` as None and `_` as the empty string."""
+    """Return the characters of a LIKE pattern: literal characters, `%` as None and `_` as the empty string."""
     result: list[str | None] = []
     escaped = False
     for character in pattern:
@@ -229,7 +230,7 @@ def _cases(character: str) -> set[str]:
 
 
 def _pattern(text: str, dialect: Dialect, fold: bool) -> str:
-    """LIKE as the dialect's own patterns, so that case and locale mean the same in all."""
+    """Translate LIKE to the dialect's own patterns, so that case and locale have the same effect in all databases."""
     how = dialect.patterns
     unsaid = next((c for c in how.unsaid if c in text), None)
     if unsaid is not None:

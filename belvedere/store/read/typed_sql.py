@@ -1,6 +1,7 @@
-"""Typed SQL of stored values, and how two of them are brought to forms that the store compares as Spark does.
+"""Typed SQL of stored values, and the conversion of two values to forms that the store compares as Spark does.
 
-In: SQL with Arrow types. Out: the same values as SQL in comparable forms; what has none is refused with B8020.
+In: SQL with Arrow types. Out: the same values as SQL in comparable forms; values without such a form are refused with
+B8020.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from belvedere.store.read.stored_values import microseconds
 
 types = pa.types
 EXACT_DIGITS = 15
-"""Digits of a decimal that every database reads as the nearest double."""
+"""Number of digits of a decimal that every database reads as the nearest double."""
 
 
 CLOCK = "e.clock"
-"""The epoch's clock in a read, which is a query of the epoch's row `e`."""
+"""SQL of the epoch's clock in a read, which is a query of the epoch's row `e`."""
 
 
 @dataclass(frozen=True)
 class TypedSql:
-    """SQL and the type of its value. `type` None is the type of a bare NULL."""
+    """SQL and the type of its value. A bare NULL has the type None."""
 
     sql: str
     type: pa.DataType | None
     bound: BoundValue | None = None
-    """The value of a request that it is."""
+    """The request's value behind this SQL, if any."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +48,22 @@ class NameBindings:
     arguments: Mapping[str, TypedSql] = field(default_factory=dict)
     aggregates: bool = False
     bind: Callable[[BoundValue], str] | None = None
-    """The SQL of a request's value; none where an expression is only checked."""
+    """Function that returns the SQL of a request's value; None if an expression is only checked."""
     clock: str = CLOCK
-    """The SQL of the epoch's clock as it is stored."""
+    """SQL of the epoch's clock in its stored form."""
 
     def in_role(self, argument: TypedSql, role: Role) -> str:
-        """An argument as a value of another role."""
+        """Return an argument as a value of another role."""
         if self.bind is None or argument.bound is None:
             return argument.sql
         return self.bind(replace(argument.bound, role=role))
 
 
 _HINT = "compute the value in a view and use its column here"
-_FOLDED = "compare it with ILIKE, or compute it in a view and use its column here: databases fold letters outside A to Z differently"
+_FOLDED = (
+    "compare it with ILIKE, or compute it in a view and use its column here: databases fold letters outside A "
+    "to Z differently"
+)
 _HINTS: dict[type[Expr], str] = {exp.Lower: _FOLDED, exp.Upper: _FOLDED}
 
 
@@ -76,7 +80,7 @@ class RefusedExpression(BelvedereError):
         return Diagnostic("B8020", message, hint=_HINTS.get(type(tree), _HINT))
 
     def with_table(self, alias: str, name: str) -> Diagnostic:
-        """The diagnostic with the columns of the table `alias` as those of `name`."""
+        """Return the diagnostic with the columns of the table `alias` shown as those of `name`."""
         tree = self.tree.copy()
         for column in tree.find_all(exp.Column):
             if column.table == alias:
@@ -90,7 +94,7 @@ def refused(tree: Expr, why: str = "") -> RefusedExpression:
 
 
 def alike(tree: Expr, left: TypedSql, right: TypedSql, scope: NameBindings) -> tuple[TypedSql, TypedSql]:
-    """Both sides in forms that the store compares as Spark compares the values."""
+    """Return both sides in forms that the store compares as Spark compares the values."""
     forms = scope.dialect
     if left.type is None or right.type is None:
         return left, right
@@ -113,7 +117,7 @@ def alike(tree: Expr, left: TypedSql, right: TypedSql, scope: NameBindings) -> t
 
 
 def _as_time(value: TypedSql, other: TypedSql, scope: NameBindings) -> TypedSql:
-    """A string literal beside a timestamp is a timestamp."""
+    """Convert a string literal beside a timestamp to a timestamp."""
     assert other.type is not None
     if types.is_timestamp(other.type) and value.type == pa.string() and value.sql.startswith("'"):
         return timestamp_literal(value.sql[1:-1], scope)
@@ -121,9 +125,8 @@ def _as_time(value: TypedSql, other: TypedSql, scope: NameBindings) -> TypedSql:
 
 
 def _as_double(written: Expr | None, value: TypedSql, other: TypedSql) -> TypedSql:
-    """Return a decimal literal next to a DOUBLE as a DOUBLE, as in Spark; databases read up to a number of digits
-    exactly.
-    """
+    """Return a decimal literal next to a DOUBLE as a DOUBLE, as in Spark. Databases read only a limited number of
+    digits exactly."""
     inner = written.this if isinstance(written, exp.Neg) else written
     is_exact = value.type is not None and types.is_decimal(value.type) and value.type.precision <= EXACT_DIGITS
     if not (is_exact and other.type == pa.float64() and isinstance(inner, exp.Literal)):

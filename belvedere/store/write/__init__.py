@@ -1,1 +1,1 @@
-"""Writes of a store: its tables, its lease and epochs (`database`), an epoch's changes (`transaction`)."""
+"""Writes of a store: its tables, its lease and epochs (`database`), and an epoch's changes (`transaction`)."""

@@ -1,6 +1,6 @@
-"""A store on a session: its own tables, the lease, epochs, documents, and what is stored under which fingerprint.
+"""A store on a session: its own tables, the lease, epochs, documents, and the stored tables with their fingerprints.
 
-In: a `Session`. Out: the `Store` of the protocol. It holds all that the dialects share of it.
+In: a `Session`. Out: the `Store` of the protocol. It holds everything that the dialects share.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from belvedere.values.instants import instant, microseconds
 
 V = TypeVar("V")
 EPOCHS_KEPT = 1000
-"""Epoch rows that stay for people to look at; only the last one matters."""
+"""Number of epoch rows kept for people to read. Belvedere itself needs only the last one."""
 MIGRATION_SECONDS = 3600.0
-"""How long the lease of a migration counts at most: it ends with its transaction."""
+"""Maximum seconds for which the lease of a migration is valid. It ends with its transaction."""
 
 
 class DatabaseStore:
@@ -58,7 +58,7 @@ class DatabaseStore:
         self._lock = RLock()
         self._lease: Lease | None = None
         self._seconds = 0.0
-        """How long the lease counts from each renewal on."""
+        """Seconds for which the lease is valid after each renewal."""
         self._renewing = Lock()
         self._tables = Tables(session)
         self._views = Views(session)
@@ -71,7 +71,8 @@ class DatabaseStore:
         self._tables.load()
 
     def _prepare(self, migrate: bool) -> None:
-        """Make the store's own tables; bring those of an earlier version up to date, or refuse them and what a newer version wrote."""
+        """Create the store's own tables. Upgrade tables of an earlier version, or refuse them; refuse those of a newer
+        version."""
         self._session.begin()
         try:
             for statement in (*self._session.dialect.first_start, *STATEMENTS):
@@ -89,7 +90,8 @@ class DatabaseStore:
         refuse_other_format(found, self.document(WRITTEN_BY))
 
     def _bring_up(self, steps: tuple[Migration, ...]) -> str:
-        """Take the steps to the present format, under a lease that ends with the transaction; the format then."""
+        """Run the steps to the present format, under a lease that ends with the transaction, and return the resulting
+        format."""
         owner = f"migration {uuid4().hex}"
         self._take_lease(self._session, owner, MIGRATION_SECONDS)
         for step in steps:
@@ -129,9 +131,9 @@ class DatabaseStore:
             self._refuse_loser(self._session.alone().execute(f"SELECT owner FROM {LEASE}"))
 
     def _leased(self, work: Callable[[Session], Lease], seconds: float) -> Lease:
-        """Take or prolong the lease, in a transaction of its own unless the database's one writer is in an epoch.
+        """Take or extend the lease, in a transaction of its own unless the database's only writer is in an epoch.
 
-        A connection of its own waits for no epoch: another thread may renew the lease during a commit.
+        A connection of its own waits for no epoch: another thread can renew the lease during a commit.
         """
         session = self._session.alone()
         with self._lock if session is self._session else self._renewing:
@@ -150,7 +152,7 @@ class DatabaseStore:
             return lease
 
     def _prolong(self, session: Session) -> Lease:
-        """The same lease for longer; one that somebody else has had meanwhile is lost. Raises B7007."""
+        """Extend the lease. If another owner has had it in the meantime, it is lost: raises B7007."""
         assert self._lease is not None
         self._refuse_loser(session.execute(f"SELECT owner FROM {LEASE}{session.dialect.for_update}"))
         expires = session.now() + round(self._seconds * 1_000_000)
@@ -177,7 +179,8 @@ class DatabaseStore:
         return Lease(owner, instant(expires), str(found[0][0]) if found and found[0][0] != owner else None)
 
     def _keep_renewal(self) -> None:
-        """SQLite has one writer: a renewal during an epoch was part of it, and was undone with it."""
+        """Repeat a renewal that was rolled back. SQLite has one writer, so a renewal during an epoch is part of the
+        epoch's transaction."""
         if self._lease and self._session.alone() is self._session:
             expires = microseconds(self._lease.expires_at)
             self._session.execute(f"UPDATE {LEASE} SET expires_at = ? WHERE owner = ?", (expires, self._lease.owner))
@@ -204,7 +207,7 @@ class DatabaseStore:
             self._lease = self._prolong(self._session)
 
     def _refuse_loser(self, found: Sequence[Sequence[Any]]) -> None:
-        """Raise B7007 where the lease as it was found is not ours any more."""
+        """Raise B7007 if the lease that was found is not this store's any more."""
         assert self._lease is not None
         if not found or found[0][0] != self._lease.owner:
             taker = f'runner "{found[0][0]}" has it' if found else "no runner holds it"
@@ -238,7 +241,7 @@ class DatabaseStore:
             return transaction
 
     def _alone(self, work: Callable[[], V], as_owner: bool) -> V:
-        """Do it in a transaction beside the epoch's.
+        """Run work in a transaction beside the epoch's.
 
         `as_owner`: no other process can take the lease meanwhile. Raises B7007 if one has.
         """
@@ -366,7 +369,7 @@ class DatabaseStore:
                 keep()
 
     def _under_lease(self, work: Callable[[], object]) -> None:
-        """Do it in a transaction of its own, unless the lease was lost: the new owner's document may be newer."""
+        """Run work in a transaction of its own, unless the lease was lost: the new owner's document may be newer."""
         self._session.begin()
         try:
             self._check_lease()

@@ -1,7 +1,7 @@
-"""Rows that tasks of other processes copy into the database, so that they do not pass through this one.
+"""Rows that tasks of other processes copy into the database without passing through this process.
 
-In: a task's rows as batches. Out: batches that say which rows count. Every try of a task marks its rows in the staging table: the marks of
-a try that failed, or that was one too many, do not come back, and its rows are not taken.
+In: a task's rows as batches. Out: batches that say which rows count. Every attempt of a task marks its rows in the
+staging table. The marks of a failed or redundant attempt are not returned, and its rows are not used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CopyTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def copying(url: str, table: StoredTable, stage: str, weighted: bool = False) -> CopyTask:
-    """Return a task's function: it copies its rows of a table, or its weighted changes, into the staging table."""
+    """Return a task's function, which copies its rows of a table, or its weighted changes, into the staging table."""
 
     def copy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         dialect = dialect_of(url)
@@ -55,4 +55,4 @@ def marks_of(copied: pa.Table, rows: int) -> tuple[list[str], set[tuple[str, ...
 
 
 Put = Callable[[CopyTask], pa.Table]
-"""Runs a task's function over all parts of some rows."""
+"""Function that runs a task's function over all parts of some rows."""

@@ -1,7 +1,8 @@
-"""Tables that a script has changed, in one epoch: the new ones are filled beside the old ones, and take their names in the commit.
+"""Tables that a script has changed, replaced in one epoch: new tables are filled beside the old ones, and take their
+names in the commit.
 
-In: what is to be there and what not, in the transaction that is open on the session. Out: nothing. Readers read the old tables until the
-commit, and wait for its last moments alone: `finish` has all that locks them out.
+In: the tables to create and to drop, in the session's open transaction. Out: nothing. Readers read the old tables until
+the commit, and wait only for its last moments: only `finish` locks them out.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ class Replacement:
         self._session, self._tables, self._views = session, tables, views
         self._going: dict[str, Layout] = {}
         self._queries: dict[str, Layout] = {}
-        """Views of the database: they are made over the tables that have the names."""
+        """Views of the database, created over the tables under their final names."""
         self._fresh: dict[str, StoredTable] = {}
         self._statements: dict[str, None] = {}
         self._shown: Sequence[ShownView] | None = None
 
     def drop(self, layouts: Iterable[Layout]) -> None:
-        """Let these be gone after the commit."""
+        """Mark tables to be dropped at the commit."""
         for layout in layouts:
             self._going.setdefault(layout.table.name, layout)
             self._tables.forget(layout)
 
     def create(self, layouts: Iterable[Layout]) -> None:
-        """Make tables with their indexes, beside those that go and have the same names."""
+        """Create tables with their indexes, beside old ones with the same names."""
         for layout in layouts:
             name = layout.table.name
             if name not in self._tables.layouts:
@@ -51,11 +52,11 @@ class Replacement:
             self._statements |= dict.fromkeys(self._tables.make(replace(layout, aside=name in self._tables.aside)))
 
     def show(self, views: Sequence[ShownView]) -> None:
-        """Let other tools read these, and no others."""
+        """Set the relations that other tools can read."""
         self._shown = views
 
     def finish(self) -> None:
-        """Put everything in its place, a moment before the commit; it may be called again where something is locked."""
+        """Put all tables in their place just before the commit. It can be called again if an object is locked."""
         gone = list(self._going.values())
         if gone or self._fresh:
             self._views.hide([*(g.table for g in gone), *self._fresh.values()])
@@ -76,12 +77,12 @@ class Replacement:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to put in its place."""
+        """Return whether there is anything to replace."""
         return bool(self._going or self._queries or self._fresh or self._statements or self._shown is not None)
 
 
 def _renaming(layout: Layout) -> Iterator[str]:
-    """The statements that give a table beside another one, and its indexes, their names."""
+    """Yield the statements that rename a table beside another one, and its indexes."""
     final = replace(layout, aside=False)
     yield f"ALTER TABLE {layout.name} RENAME TO {final.name}"
     for before, after in zip(layout.indexes(), final.indexes(), strict=True):

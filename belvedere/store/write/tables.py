@@ -1,6 +1,6 @@
-"""The stored tables of one store: made, indexed, dropped, and noted in a table of the store's own.
+"""The stored tables of one store: created, indexed, dropped, and recorded in a table of the store's own.
 
-In: `StoredTable`s, in the transaction that is open on the session. Out: their layouts. It begins and ends no transaction.
+In: `StoredTable`s, in the session's open transaction. Out: their layouts. It begins and ends no transaction.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ class Tables:
         return found
 
     def changed(self, tables: Sequence[StoredTable]) -> list[Layout]:
-        """Return the tables that are not stored in this form; raises B7009 if one is stored with another definition,
-        B7017 for their names.
+        """Return the tables that are not stored in this form.
+
+        Raises B7009 if one is stored with another definition, B7017 for their names.
         """
         requested = [Layout(self._session.dialect, t) for t in tables]
         self._check_names(requested)
@@ -71,7 +72,7 @@ class Tables:
                 raise fail("B7017", f'the stored table "{name}" has a column twice', hint=hint)
 
     def make(self, layout: Layout) -> list[str]:
-        """Make the table where it is missing, and the indexes that it should have. It returns the statements that drop further ones."""
+        """Create the table if it is missing, and its indexes. Return the statements that drop other indexes."""
         stored = self.layouts.get(layout.table.name)
         if stored is None:
             self._session.execute(layout.create())
@@ -84,27 +85,28 @@ class Tables:
         return [f"DROP INDEX IF EXISTS {quoted(name)}" for name in before - set(indexes)]
 
     def note(self, table: StoredTable) -> None:
-        """Note what lies under the table's name."""
+        """Record the table under its name."""
         place = (
             f"coalesce((SELECT place FROM {TABLE} WHERE name = ?), (SELECT coalesce(max(place), 0) + 1 FROM {TABLE}))"
         )
         name = stored_name(table.name)
         self._session.execute(
-            f"INSERT INTO {TABLE} VALUES (?, ?, {place}) ON CONFLICT (name) DO UPDATE SET definition = excluded.definition",
+            f"INSERT INTO {TABLE} VALUES (?, ?, {place}) ON CONFLICT (name) DO UPDATE SET definition = "
+            "excluded.definition",
             (name, table_to_text(table), name),
         )
 
     def drop(self, layout: Layout) -> None:
-        """Take the table out, with its indexes, or the view."""
+        """Drop the table with its indexes, or the view."""
         self._session.execute(layout.drop())
         self.forget(layout)
 
     def forget(self, layout: Layout) -> None:
-        """Note that nothing lies under the table's name."""
+        """Record that nothing is stored under the table's name."""
         self._session.execute(f"DELETE FROM {TABLE} WHERE name = ?", (stored_name(layout.table.name),))
 
     def sizes(self) -> Mapping[str, tuple[int, int]]:
-        """Rows and bytes of each that holds rows."""
+        """Return rows and bytes of each table that holds rows."""
         names = {name: stored_name(name) for name, layout in self.layouts.items() if not layout.table.query}
         sizes = self._session.bytes_of(tuple(names.values()))
         counted = {

@@ -1,6 +1,7 @@
 """One epoch's changes: look-ups and changes of stored tables, then the epoch row, as one transaction.
 
-In: rows in the catalog's types. Out: the same. It is written on a `Session`'s primitives, alike for SQLite and Postgres.
+In: rows in the catalog's types. Out: rows in the catalog's types. It uses only a `Session`'s primitives, so SQLite and
+Postgres share it.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ from belvedere.values.pieces import in_pieces
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 UNORDERED = 1000
-"""More rows than these are written in the order of the key: each page of its index is then touched once."""
+"""Number of rows. More rows are written in the order of the key, so each page of its index is touched once."""
 
 
 class _OpenBatches:
-    """Batches on their way to the caller. Whoever reads on after the next call gets an error, not a shorter result."""
+    """Batches that are returned to the caller. Reading on after the next call raises an error instead of returning a
+    shorter result."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]):
         self._batches = batches
@@ -58,7 +60,7 @@ class _OpenBatches:
 
 
 class EpochTransaction:
-    """The `Transaction` of both stores. `commit_epoch` and `finish` belong to the store that began it."""
+    """The `Transaction` of both stores. The store that began it provides `commit_epoch` and `finish`."""
 
     def __init__(
         self,
@@ -80,7 +82,7 @@ class EpochTransaction:
         self.is_begun = False
         self._gained: Counter[str] = Counter()
         self._stages: set[str] = set()
-        """Tables that other processes have filled for it; they outlast a rollback."""
+        """Tables that other processes have filled for it. They outlast a rollback."""
         self._taken: set[str] = set()
 
     @property
@@ -88,9 +90,9 @@ class EpochTransaction:
         return self._session.writes_late
 
     def open(self) -> None:
-        """Begin it in the database, where that is not done: with the first change of a late one."""
+        """Begin the transaction in the database, if it has not begun. A late transaction begins with the first change."""
         if not self.is_begun:
-            self._stop_reading()  # which ends the transaction of rows that are read alone
+            self._stop_reading()  # this ends the transaction of rows that are read alone
             self._session.begin()
             self.is_begun = True
 
@@ -118,9 +120,7 @@ class EpochTransaction:
             self._gained[table] += pc.sum(piece[WEIGHT]).as_py() or 0
 
     def _apply_piece(self, layout: Layout, piece: pa.Table) -> None:
-        """Write a piece of changes: rows that are deleted and inserted are overwritten in place; the others are deleted
-        or inserted.
-        """
+        """Write a piece of changes. Rows that are both deleted and inserted are overwritten in place."""
         gone = layout.keys(_of_weight(piece, -1)[KEY].combine_chunks())
         coming = _of_weight(piece, 1).combine_chunks().to_batches()
         rows = pa.Table.from_batches(flat_batches(layout, coming), layout.flat)
@@ -149,7 +149,7 @@ class EpochTransaction:
         return self._put_apart(table, put, rows, weighted=True)
 
     def _put_apart(self, table: StoredTable, put: Put, rows: int, *, weighted: bool) -> Callable[[], None] | None:
-        """Let tasks of other processes stage rows, if they reach the database; return the call that applies them."""
+        """Let tasks of other processes stage rows, if they can reach the database. Return the call that applies them."""
         self._require_open()
         layout = Layout(self._session.dialect, table)
         stage = self._alone(lambda: self._session.stage(layout, weighted), True) if self._session.is_reached else None
@@ -173,7 +173,7 @@ class EpochTransaction:
         self._gained[table] += sum(copied["gained"].to_pylist())
 
     def _unstage(self, stages: Collection[str]) -> None:
-        """Drop tables that other processes have filled; what cannot be dropped now is swept by the next run."""
+        """Drop tables that other processes have filled. The next run drops those that cannot be dropped now."""
         self._stages = self._stages.difference(stages)
         if stages:
             with contextlib.suppress(BelvedereError):
@@ -192,7 +192,7 @@ class EpochTransaction:
     def count(self, table: str) -> int:
         layout = self._look(table)
         if not self.is_begun:
-            self._session.begin()  # which connects again where the connection was lost
+            self._session.begin()  # this reconnects if the connection was lost
         try:
             return int(self._session.execute(f"SELECT count(*) FROM {layout.name}")[0][0])
         finally:
@@ -226,13 +226,13 @@ class EpochTransaction:
                 self._unstage(self._stages)
 
     def _start(self, table: str) -> Layout:
-        """The layout of a table that is changed now."""
+        """Return the layout of a table that is about to change."""
         layout = self._look(table)
         self.open()
         return layout
 
     def _look(self, table: str) -> Layout:
-        """The layout of a table that is read now."""
+        """Return the layout of a table that is about to be read."""
         self._require_open()
         self._stop_reading()
         return self._layout(table)
@@ -242,7 +242,7 @@ class EpochTransaction:
             raise fail("B7015", "this transaction has ended", hint="begin a new transaction")
 
     def _stop_reading(self) -> None:
-        """A reader that the caller left unread would hold its statement open."""
+        """Close a reader that the caller left unread; it would hold its statement open."""
         reading, self._reading = self._reading, None
         if reading is not None:
             reading.stop()
@@ -252,7 +252,7 @@ class EpochTransaction:
         return pa.RecordBatchReader.from_batches(layout.arrow, (layout.restore(b) for b in reading if b.num_rows))
 
     def _read_alone(self, read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-        """Rows before the first change, in a transaction that is over with the last of them."""
+        """Yield rows before the first change, in a transaction that ends with the last of them."""
         self._session.begin()
         try:
             yield from read()

@@ -1,7 +1,7 @@
 """The views for other tools in a store: created, removed, and recorded in a document of the store.
 
 In: `ShownView`s, in the open transaction of the session. Out: nothing. A view with unchanged statements is not touched,
-so that its readers never wait for an epoch that does not change it. A recreated view gets its former grants.
+so its readers never wait for an epoch that does not change it. A recreated view gets its former grants.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Views:
         """Grants on views that were removed since the last `show`."""
 
     def hide(self, tables: Collection[StoredTable]) -> None:
-        """Take out the views that read these tables, and those that have a name that one of them is to have."""
+        """Drop the views that read these tables, and those whose names these tables will have."""
         made = self._made()
         place = self._session.place_of_views() if made else None
         if place is not None:
@@ -49,7 +49,7 @@ class Views:
             )
 
     def show(self, views: Sequence[ShownView]) -> None:
-        """Let these views be there, and no others; where this user may make any."""
+        """Create these views and drop all others, if this user can create views."""
         place = self._session.place_of_views()
         if place is None:
             return
@@ -75,7 +75,7 @@ class Views:
             self._note(requested)
 
     def _drop(self, made: Made, going: Collection[str], place: ViewSchema) -> Made:
-        """Take some of the views out; those that are left."""
+        """Drop some of the views, and return the remaining ones."""
         for name in going:
             self._granted[name] = self._session.grants_on(place.target(name))
             self._session.execute(dropping(name, place))

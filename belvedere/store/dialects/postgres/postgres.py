@@ -1,6 +1,6 @@
 """Postgres: a server.
 
-Native types where they are exact; strings compare by code point whatever the database's locale. The driver is loaded when a
+Uses native types if they are exact. Strings compare by code point in every locale. The driver is loaded when a
 connection is made.
 """
 
@@ -70,7 +70,9 @@ _FAULTS = (
     FaultRule(r"too many columns|at most 1600 columns", "B7012", "a view has more columns than the store can hold",
               "select fewer columns"),
     FaultRule(r"SQLSTATE: 22|: ERROR: .* out of range", "B7088", "a value is out of Postgres' range"),
-    FaultRule(r"other objects depend on it", "B7026", "a database object that is not Belvedere's depends on a view or table of the store",
+    FaultRule((r"other objects depend on "
+r"it"), "B7026", ("a database object that is not Belvedere's depends on a view or table of the "
+"store"),
               "drop the object (the database's message names it), start, and create it again"),
     FaultRule(r"statement timeout|SQLSTATE: 57014", "B7086", "the read took too long", "request less data"),
     FaultRule(r"(relation|column) .* does not exist", "B7014", "a table or column is missing in the store",
@@ -79,7 +81,7 @@ _FAULTS = (
 
 _TEXT = 'text COLLATE "C"'
 _CHARACTER = "(?:[^\x01]|\x01.)"
-"""Any character as it is stored: U+0000 and U+0001 are pairs."""
+"""Regular expression of one character in its stored form: U+0000 and U+0001 are pairs."""
 
 
 class Postgres(Database):
@@ -156,7 +158,7 @@ class Postgres(Database):
         return self.bound(f"CAST({marker} AS text)", type_)
 
     def _type(self, type_: pa.DataType) -> str:
-        """The type in which a value compares."""
+        """Return the type in which a value compares."""
         if types.is_integer(type_) or types.is_time(type_) or types.is_duration(type_):
             return "bigint"
         if types.is_floating(type_):
@@ -172,7 +174,8 @@ class Postgres(Database):
     # values as text
 
     def json_string(self, sql: str) -> str:
-        """U+0000 and U+0001 are stored as pairs (`escape`): rare, so looked for first."""
+        """Return a string as JSON text. U+0000 and U+0001 are stored as pairs (`escape`); they are rare, so a test
+        comes first."""
         plain = f"to_json({sql})::text"
         restored = f"replace(replace({plain},'\\u0001\\u0001','\\u0000'),'\\u0001\\u0002','\\u0001')"
         return f"CASE WHEN {sql} IS NULL THEN 'null' WHEN strpos({sql},chr(1))=0 THEN {plain} ELSE {restored} END"
@@ -205,13 +208,14 @@ class Postgres(Database):
         return f"coalesce(to_json(({sql})::text)::text,'null')"
 
     def taken_back(self, value: Any, type_: pa.DataType) -> str:
-        """Postgres itself reads the text."""
+        """Return the text unchanged: Postgres itself parses it."""
         if "\0" in taken_back.text(value):
             raise ValueError
         return str(value)
 
     def member(self, sql: str, path: Sequence[str]) -> str:
-        """Postgres follows no path in JSON that has U+0000 anywhere: escapes that no stored text has stand for it, and for backslashes."""
+        """Return a member's JSON text. Postgres cannot follow a path in JSON with U+0000, so it and backslashes are
+        replaced by escapes that no stored text contains."""
         where = ",".join(map(literal, path))
         plain = f"(CAST({sql} AS json)#>ARRAY[{where}])::text"
         without = rf"replace(replace({sql},'\\','\u005c'),'\u0000','\u0041')"
@@ -240,7 +244,8 @@ class Postgres(Database):
         return f"{left} IS NOT DISTINCT FROM {right}"
 
     def equal(self, pair: Pair) -> str:
-        """NULLs in arrays are equal, and arrays are hashed; Postgres compares each row with each by IS NOT DISTINCT FROM."""
+        """Return an equality of arrays, in which NULLs are equal and which Postgres can hash. IS NOT DISTINCT FROM
+        would compare every pair of rows."""
         if not pair.with_nulls:
             return f"{pair.own}={pair.other}"
         kind = pair.type.partition(" COLLATE ")[0]  # no array of INTEGERs is compared with one of BIGINTs
@@ -272,7 +277,7 @@ class Postgres(Database):
         return f"({sql}{operator}INTERVAL '{microseconds} microseconds')"
 
     def whole(self, sql: str, type_: pa.DataType) -> str:
-        """Postgres has no TINYINT: a SMALLINT overflows where 256 times the value does."""
+        """Return integer arithmetic. Postgres has no TINYINT: a SMALLINT overflows where 256 times the value does."""
         return f"CAST(CAST(({sql})*256 AS smallint)/256 AS smallint)" if types.is_int8(type_) else sql
 
     def widened(self, sql: str, type_: pa.DataType) -> str:
@@ -295,7 +300,8 @@ class Postgres(Database):
         return (f"sum({sql})",), lambda pieces: f"CAST({pieces[0]} AS numeric({digits},{type_.scale}))"
 
     def decimal_mean(self, sql: str, type_: pa.DataType) -> Made:
-        """Whole numbers until the end: a division of numeric rounds where it likes."""
+        """Return the average from integers up to the last step: a division of numeric would round at an unspecified
+        digit."""
         digits, scale = (min(DIGITS_MOST, size + MEAN_DIGITS) for size in (type_.precision, type_.scale))
 
         def value(pieces: tuple[str, ...]) -> str:
@@ -344,7 +350,7 @@ class Postgres(Database):
 
 
 def _reading(seconds: float | None) -> tuple[str, ...]:
-    """The settings of a session that reads."""
+    """Return the settings of a session that reads."""
     bounded = () if seconds is None else (f"SET statement_timeout = {int(seconds * 1000)}",)
     return ("SET default_transaction_read_only = on", "SET TimeZone = 'UTC'", "SET jit = off", *bounded)
 

@@ -1,6 +1,6 @@
-"""Connections to Postgres through ADBC, for writing and for reading alike.
+"""Connections to Postgres through ADBC, for writing and reading.
 
-In: a URL, settings. Out: connections. Rows cross as `belvedere.store.dialects.postgres.postgres_rows` says.
+In: a URL, settings. Out: connections. `belvedere.store.dialects.postgres.postgres_rows` converts rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ERRORS = (manager.Error, OSError)
 
 
 def connect(dialect: Dialect, url: str, settings: Sequence[str]) -> Any:
-    """A connection in autocommit; tries again for some seconds while the server cannot be reached."""
+    """Return a connection in autocommit. While the server cannot be reached, retry for some seconds."""
 
     def once() -> Any:
         with dialect.guarded(url, ERRORS):

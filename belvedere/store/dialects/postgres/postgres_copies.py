@@ -35,10 +35,10 @@ from belvedere.store.system import DOCUMENT, EPOCH, LAST_EPOCH, SHOWN, STATEMENT
 
 ERRORS = (psycopg.Error, OSError)
 OWN = (EPOCH, TABLE, DOCUMENT)
-"""The store's own tables that are copied; a lease belongs to a process."""
+"""The store's own tables that are copied. The lease is not copied, since it belongs to a process."""
 CHUNK = 1 << 20
 TRIES = 5
-"""Number of times that tables may be replaced before they are locked."""
+"""Number of retries if tables are replaced before they are locked."""
 SETTINGS = (
     "SET client_encoding = 'UTF8'",
     "SET TimeZone = 'UTC'",
@@ -51,7 +51,7 @@ DEFINITIONS = f"SELECT definition FROM {TABLE} ORDER BY place"
 
 
 class PostgresSnapshot:
-    """An open transaction that sees the store of its first read."""
+    """An open transaction with a snapshot of the store from its first read."""
 
     def __init__(self, dialect: Dialect, url: str):
         self._dialect, self._url = dialect, url
@@ -68,7 +68,8 @@ class PostgresSnapshot:
         return self._dialect.guarded(self._url, ERRORS)
 
     def _begun(self) -> EpochRow | None:
-        """The last epoch, once its tables cannot be replaced any more: others of their names would be seen without their rows."""
+        """Return the last epoch, after locking its tables against replacement: a table created later would appear empty
+        in this snapshot."""
         for is_last in (False,) * TRIES + (True,):
             tables = self._execute(DEFINITIONS)
             self._connection.rollback()
@@ -121,7 +122,7 @@ class PostgresSnapshot:
 
 
 def connect(dialect: Dialect, url: str) -> psycopg.Connection[tuple[Any, ...]]:
-    """A connection; tries again for some seconds while the server cannot be reached."""
+    """Return a connection. While the server cannot be reached, retry for some seconds."""
 
     def once() -> psycopg.Connection[tuple[Any, ...]]:
         with dialect.guarded(url, ERRORS):
@@ -137,18 +138,18 @@ def connect(dialect: Dialect, url: str) -> psycopg.Connection[tuple[Any, ...]]:
 def execute(
     connection: psycopg.Connection[tuple[Any, ...]], text: str, parameters: Sequence[Any] = ()
 ) -> list[tuple[Any, ...]]:
-    """The rows of one statement."""
+    """Return the rows of one statement."""
     cursor = connection.execute(_text(text), tuple(parameters) or None)
     return cursor.fetchall() if cursor.description else []
 
 
 def _text(text: str) -> sql.SQL:
-    """A statement that is made of the store's own names."""
+    """Return a statement that contains only the store's own names."""
     return sql.SQL(cast(Any, text))
 
 
 def _layouts(dialect: Dialect, definitions: list[tuple[Any, ...]]) -> list[Layout]:
-    """The tables that hold rows, in the order in which they were made."""
+    """Return the tables that hold rows, in the order of their creation."""
     found = [table_from_text(dialect.unescape(str(text))) for (text,) in definitions]
     return [Layout(dialect, table) for table in found if not table.query]
 
@@ -158,7 +159,8 @@ def _file(number: int) -> str:
 
 
 def check_free(dialect: Dialect, url: str) -> None:
-    """Raises B7101 where the database has a store with an epoch, B7005 where it cannot be reached, B7028 for its encoding."""
+    """Check that the database is free. Raises B7101 if it has a store with an epoch, B7005 if it cannot be reached,
+    B7028 for its encoding."""
     connection = connect(dialect, url)
     try:
         with dialect.guarded(url, ERRORS):
@@ -169,7 +171,7 @@ def check_free(dialect: Dialect, url: str) -> None:
 
 
 def refuse_store(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> None:
-    """Raises B7101 where the connection's schema has a store."""
+    """Raise B7101 if the connection's schema has a store."""
     there = execute(connection, "SELECT to_regclass(%s) IS NOT NULL", (EPOCH,))[0][0]
     if there and execute(connection, f"SELECT 1 FROM {TABLE} LIMIT 1"):
         hint = "create an empty database, and name it with --store"
@@ -177,7 +179,7 @@ def refuse_store(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> N
 
 
 def put_back(dialect: Dialect, url: str, folder: Path, documents: Mapping[str, str]) -> None:
-    """All of it in one transaction."""
+    """Restore everything in one transaction."""
     connection = connect(dialect, url)
     try:
         with dialect.guarded(url, ERRORS), connection.transaction():
@@ -221,7 +223,7 @@ def _fill(connection: psycopg.Connection[tuple[Any, ...]], table: str, columns: 
 
 
 def _index(connection: psycopg.Connection[tuple[Any, ...]], layout: Layout) -> None:
-    """Make the table's indexes; one that cannot take its values becomes narrow, as it was."""
+    """Create the table's indexes. An index that cannot hold its values becomes narrow, as before."""
     columns = {index_name(layout.table.name, i): i for i in layout.table.indexes}
     for name, statement in layout.indexes().items():
         try:

@@ -1,7 +1,7 @@
-"""Values that are longer than an index of Postgres takes: indexes that serve reads give way to narrower ones.
+"""Values that are too long for an index of Postgres: indexes that serve reads are replaced by narrower ones.
 
-In: a table's layout, rows on their way into it. Out: which indexes cannot take them, and the statements that make narrower ones. Reads
-find the same rows either way; a narrow index gives them no order.
+In: a table's layout, rows that will be written to it. Out: the indexes that cannot hold them, and the statements that
+create narrower ones. Reads find the same rows either way, but a narrow index gives no order.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from belvedere.store.identifiers import identifier, quoted
 from belvedere.store.layout import Layout
 
 MAX_BYTES = 2_000
-"""Bytes of variable length that are left in an index; Postgres takes some 2,700 in all, after compression."""
+"""Maximum bytes of variable length in an index entry. Postgres accepts about 2,700 in all, after compression."""
 
 NARROW = "narrow"
-"""The comment of an index that was made narrow."""
+"""The comment that marks a narrow index."""
 
 Columns = tuple[str, ...]
 
@@ -31,7 +31,7 @@ def _places(layout: Layout, columns: Columns) -> list[int]:
 
 
 def too_long(layout: Layout, rows: pa.Table) -> set[Columns]:
-    """The indexes for reads that may not take these flat rows."""
+    """Return the indexes for reads that may not hold these flat rows."""
     indexes = [i for i in layout.table.indexes if _places(layout, i)]
     longest = {
         n: pc.max(pc.binary_length(rows.column(n))).as_py() or 0
@@ -41,7 +41,8 @@ def too_long(layout: Layout, rows: pa.Table) -> set[Columns]:
 
 
 def narrow_index(layout: Layout, columns: Columns) -> tuple[str, ...]:
-    """Statements for an index of the same name by what comes before the first text, or by the hash of that text."""
+    """Return the statements for an index of the same name, by the columns before the first text, or by the hash of that
+    text."""
     name = quoted(layout.index(columns))
     first = next(n for n, c in enumerate(columns) if _places(layout, (c,)))
     listed = ", ".join(identifier(c) for c in columns[: max(first, 1)])
@@ -54,6 +55,6 @@ def narrow_index(layout: Layout, columns: Columns) -> tuple[str, ...]:
 
 
 def is_narrow(layout: Layout, columns: Columns) -> str:
-    """A query that has a row where the index was made narrow before."""
+    """Return a query that has a row if the index was made narrow before."""
     name = quoted(layout.index(columns)).replace("'", "''")
     return f"SELECT 1 WHERE obj_description(to_regclass('{name}'), 'pg_class') = '{NARROW}'"

@@ -1,7 +1,7 @@
 """Connections that run statements on an event loop: a limited number, each for one statement at a time.
 
-In: how to connect, statements. Out: rows. Callers wait in turn while all connections are busy. A statement whose caller
-is cancelled is cancelled in Postgres too. It does not interpret errors.
+In: a function that connects, and statements. Out: rows. Callers wait in turn while all connections are busy. If a
+caller is cancelled, its statement is cancelled in Postgres too. This module does not interpret errors.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from belvedere.errors import fail
 from belvedere.store.dialects.postgres.postgres_statements import Row, StatementConnection
 
 Turn = asyncio.Future[StatementConnection | None]
-"""Turn of a waiter: a connection, or permission to create one."""
+"""Result for a waiter: a connection, or permission to create one."""
 
 
 class LoopConnections:
-    """The connections of the first loop that uses them; if another loop does, they are closed and recreated."""
+    """The connections of the first loop that uses them. If another loop uses them, they are closed and recreated."""
 
     def __init__(self, connect: Callable[[], StatementConnection], most: int):
         self._connect, self._most = connect, most
@@ -30,7 +30,7 @@ class LoopConnections:
         self._closed = False
 
     async def fetch(self, sql: str, parameters: Sequence[object]) -> list[Row]:
-        """The rows of one statement."""
+        """Return the rows of one statement."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._begin(loop)
@@ -53,7 +53,7 @@ class LoopConnections:
             connection.close()
 
     async def _lent(self, loop: asyncio.AbstractEventLoop) -> StatementConnection:
-        """A connection, where none is idle."""
+        """Return a connection when none is idle."""
         while not self._closed:
             if self._number < self._most:
                 return await self._made(loop)
@@ -62,7 +62,7 @@ class LoopConnections:
             try:
                 connection = await turn
             except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():  # the turn came at the same time
+                if turn.done() and not turn.cancelled():  # the waiter got its turn at the same time
                     self._pass_on(turn.result())
                 raise
             if connection is not None:
@@ -89,7 +89,7 @@ class LoopConnections:
             self._drop(connection)
 
     def _pass_on(self, connection: StatementConnection | None) -> None:
-        """To the one who waits longest; None: a connection less is there."""
+        """Pass a connection to the longest waiter. None: one connection less exists."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -108,18 +108,18 @@ class LoopConnections:
         self._pass_on(None)
 
     def _ended(self, connection: StatementConnection) -> None:
-        """The server has ended a connection that was idle."""
+        """Handle the end of an idle connection by the server."""
         if connection in self._idle:
             self._idle.remove(connection)
             self._drop(connection)
 
     def forget(self) -> None:
-        """Close what is idle."""
+        """Close idle connections."""
         while self._idle:
             self._drop(self._idle.pop())
 
     def close(self) -> None:
-        """Close what is idle; what is lent closes when it comes back."""
+        """Close idle connections. Lent ones are closed when they are returned."""
         self._closed = True
         self.forget()
         while self._waiting:

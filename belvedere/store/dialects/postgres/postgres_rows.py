@@ -1,4 +1,5 @@
-"""Rows on their way between Arrow and Postgres where ADBC's own way loses something, and our `?` as its `$1`.
+"""Conversion of rows between Arrow and Postgres where ADBC's own conversion loses information, and of `?` placeholders
+to `$1`.
 
 In: results of the driver. Out: flat batches (see `belvedere.store.layout`). It runs no SQL.
 """
@@ -20,10 +21,10 @@ _TOKEN = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')|\?""")
 
 
 def numbered(sql: str, parameters: Sequence[Any] = ()) -> tuple[str, tuple[Any, ...] | None]:
-    """A statement with `$1`, `$2` ... for its `?`, and what to bind; names and literals stay.
+    """Return a statement with `$1`, `$2` ... for each `?`, and the values to bind. Names and literals stay unchanged.
 
-    Instants are bound as text: for a parameter with a time zone the driver sets the session's, in a transaction of its own, whose end
-    ends the one around it.
+    Timestamps are bound as text. For a parameter with a time zone the driver would set the session's time zone in a
+    transaction of its own, and the end of that transaction would end the surrounding one.
     """
     count = 0
 
@@ -42,7 +43,7 @@ def numbered(sql: str, parameters: Sequence[Any] = ()) -> tuple[str, tuple[Any, 
 
 
 def selected(layout: Layout, batches: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """The flat rows of a result: numbers of type numeric come as text."""
+    """Return the flat rows of a result. Numbers of type numeric arrive as text."""
     for batch in batches:
         arrays = [_flat(column, field.type) for column, field in zip(batch.columns, layout.flat, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=layout.flat)
@@ -55,12 +56,12 @@ def _flat(values: pa.Array, flat: pa.DataType) -> pa.Array:
 
 
 def in_array(keys: pa.Array) -> pa.RecordBatch:
-    """Keys as the one parameter of a statement with `= ANY($1)`."""
+    """Return keys as the single parameter of a statement with `= ANY($1)`."""
     return pa.record_batch([pa.array([keys], pa.list_(keys.type))], ["keys"])
 
 
 def python_rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    """A result of the driver as Python values."""
+    """Return a result of the driver as Python values."""
     columns = [_python_values(c) for c in table.columns]
     return list(zip(*columns, strict=True)) if columns else []
 
@@ -72,14 +73,14 @@ def _python_values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def escaped(texts: pa.Array) -> pa.Array:
-    """Strings as Postgres stores them, which has no U+0000."""
+    """Return strings as Postgres stores them. Postgres has no U+0000."""
     if not _has_low_bytes(texts):
         return texts
     return pc.replace_substring(pc.replace_substring(texts, "\x01", "\x01\x02"), "\x00", "\x01\x01")
 
 
 def unescaped(texts: pa.Array) -> pa.Array:
-    """The inverse of `escaped`."""
+    """Convert the strings of `escaped` back."""
     if not _has_low_bytes(texts):
         return texts
     return pc.replace_substring(pc.replace_substring(texts, "\x01\x01", "\x00"), "\x01\x02", "\x01")

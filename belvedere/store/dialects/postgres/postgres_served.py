@@ -1,7 +1,8 @@
-"""The reader of a Postgres store in the API's processes: prepared statements through libpq, on the event loop.
+"""The reader of a Postgres store in API processes: prepared statements through libpq, on the event loop.
 
-In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows. The processes of epochs read through
-`belvedere.store.dialects.postgres.postgres_reader`, which gives Arrow; this one loads no driver of that kind, which saves a process 30 MB.
+In: SELECTs of one statement each, so each sees one epoch. Out: Python rows. Processes that run epochs read through
+`belvedere.store.dialects.postgres.postgres_reader`, which returns Arrow. This reader does not load the ADBC driver,
+which saves 30 MB per process.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ERRORS = (StatementError, Error, OSError)
 
 
 class ServedPostgresReader(StatementReader):
-    """The reader of one process. `execute` is for threads, `fetch` for the loop; each has connections of its own."""
+    """The reader of one process. `execute` is for threads, `fetch` for the loop; each has its own connections."""
 
     errors = ERRORS
     may_die = True
@@ -45,7 +46,8 @@ class ServedPostgresReader(StatementReader):
         return list(connection.run(sql, parameters))
 
     async def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """As `execute`, without a thread; texts come as bytes. Once more where the connection turns out to be dead."""
+        """Run a statement as `execute` does, without a thread. Texts are returned as bytes. If the connection turns out
+        to be dead, retry once."""
         try:
             return await self._fetch(sql, parameters)
         except BelvedereError as error:

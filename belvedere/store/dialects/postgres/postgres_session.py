@@ -1,7 +1,7 @@
-"""Postgres through ADBC: the writing connection of a store.
+"""The writing connection of a Postgres store, through ADBC.
 
-In: flat batches, statements. Out: flat batches. Rows come in by COPY into temporary tables and are merged as sets; new rows
-of a table go into it by COPY directly.
+In: flat batches, statements. Out: flat batches. Rows are copied into temporary tables and merged as sets. Rows of a new
+table are copied into it directly.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from belvedere.store.public_views import ViewGrant, ViewSchema
 from belvedere.values.pieces import in_pieces
 
 NUMBERS = f"{SYSTEM}numbers"
-"""The temporary table for keys that are whole numbers."""
+"""Temporary table for integer keys."""
 COPIES = f"{SYSTEM}copied_"
-"""How the tables begin that other processes fill."""
+"""Prefix of the tables that other processes fill."""
 FILL_ROWS = 10_000
-"""More rows than these in an empty table change what the planner should do."""
+"""Number of rows. If an empty table receives more, its statistics are updated for the planner."""
 FEW_KEYS = 1000
 """Maximum number of keys sent as one array; more go into a temporary table."""
 COPY_BYTES = 16 << 20
-"""Bytes of new rows sent at once."""
+"""Number of bytes of new rows sent at once."""
 LOCK_SECONDS = 30
 MOMENT, PATIENCE_SECONDS = 0.2, 3.0
 """Seconds of one wait for a lock that blocks readers, and seconds of all retries within one transaction."""
@@ -75,7 +75,7 @@ _SETTINGS = (
 
 
 class PostgresSession(Session):
-    """The `Session` of a Postgres database; tables live in the first schema of the connection's search path."""
+    """The `Session` of a Postgres database. Its tables are in the first schema of the connection's search path."""
 
     writes_late = True
 
@@ -87,7 +87,7 @@ class PostgresSession(Session):
         self._alone: PostgresSession | None = None
         self._filled: set[str] = set()
         self._stages: set[str] = set()
-        """Tables that other processes fill, of the epoch that is under way."""
+        """Tables of the running epoch that other processes fill."""
         self._swept = False
         self._connection = self._connect()
 
@@ -123,7 +123,8 @@ class PostgresSession(Session):
             self.execute("BEGIN")
 
     def patiently(self, work: Callable[[], None]) -> None:
-        """Readers queue behind whoever waits for their lock: so it is waited for a moment, given up with all others, and tried again."""
+        """Run `work` with short waits for its locks. Readers queue behind a waiter for a lock, so the session waits
+        briefly, releases all locks and retries."""
         end, pause = time.monotonic() + PATIENCE_SECONDS, MOMENT
         while True:
             self.execute("SAVEPOINT belvedere_patience")
@@ -144,7 +145,8 @@ class PostgresSession(Session):
             return
 
     def _blocked(self) -> BelvedereError | None:
-        """B7004 with the session that has read the store's tables or views for the longest time; None where it is gone."""
+        """Return B7004 with the session that has read the store's tables or views for the longest time, or None if it
+        has ended."""
         own = [json.loads(s.process())["backend"] for s in (self, self._alone) if s is not None]
         found = self.execute(HOLDERS, (json.dumps(own),))
         if not found:
@@ -194,7 +196,7 @@ class PostgresSession(Session):
         return count
 
     def _narrow(self, layout: Layout, indexes: Iterable[tuple[str, ...]]) -> None:
-        """Let indexes that serve reads give way where values are too long for them; once for each index."""
+        """Make indexes that serve reads narrow if values are too long for them; once for each index."""
         for columns in indexes:
             if not self.execute(is_narrow(layout, columns)):
                 self.patiently(partial(self._run_all, narrow_index(layout, columns)))
@@ -204,8 +206,8 @@ class PostgresSession(Session):
             self.execute(statement)
 
     def fill(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
-        # to drop its indexes meanwhile would lock the table's readers out
-        if self._insert(layout, batches) > FILL_ROWS:  # else the planner guesses until autovacuum comes by
+        # dropping its indexes meanwhile would lock out the table's readers
+        if self._insert(layout, batches) > FILL_ROWS:  # else the planner has no statistics until autovacuum runs
             self.execute(f"ANALYZE {layout.name}")
 
     def upsert(self, layout: Layout, rows: pa.Table) -> None:
@@ -228,7 +230,7 @@ class PostgresSession(Session):
             cursor.execute(f"DELETE FROM {layout.name} WHERE {key} = ANY($1)", in_array(keys))
 
     def _put_keys(self, keys: pa.Array) -> str:
-        """Make these keys the only ones of the temporary table of their type, whose name it returns."""
+        """Make these keys the only ones of the temporary table of their type, and return the table's name."""
         name = NUMBERS if pa.types.is_integer(keys.type) else KEYS
         found = pc.unique(keys)
         self._empty(name)
@@ -236,7 +238,7 @@ class PostgresSession(Session):
         return name
 
     def _empty(self, temporary: str) -> None:
-        """A new transaction finds it empty."""
+        """Empty the temporary table for a new transaction."""
         if temporary in self._filled:
             self.execute(f"TRUNCATE {temporary}")
         self._filled.add(temporary)
@@ -251,7 +253,7 @@ class PostgresSession(Session):
 
     def stage(self, layout: Layout, weighted: bool = False) -> str | None:
         session = self.alone()
-        if not self._swept:  # what a run left that ended before its commit
+        if not self._swept:  # left by a run that ended before its commit
             pattern = f"{COPIES}%".replace("_", r"\_")
             left = {str(name) for (name,) in session.execute(STAGES, (pattern,))}
             self._swept = session.drop_at_once(left - self._stages)
@@ -268,7 +270,7 @@ class PostgresSession(Session):
         self._swept = self.alone().drop_at_once(stages) and was_swept
 
     def drop_at_once(self, tables: Collection[str]) -> bool:
-        """Drop tables in the transaction that is open; whether all could be: a task may still fill one of them."""
+        """Drop tables in the open transaction. Return whether all were dropped: a task may still fill one of them."""
         self.execute(f"SET LOCAL lock_timeout = {round(MOMENT * 1000)}")
         gone = [self._drop_at_once(name) for name in tables]
         self.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
@@ -312,12 +314,12 @@ class PostgresSession(Session):
         self._drop_taken(stage)
 
     def _drop_taken(self, stage: str) -> None:
-        """Drop it with the commit; a rollback brings it back, and is followed by `unstage`."""
+        """Drop the table at the commit. A rollback restores it; `unstage` drops it afterwards."""
         self.execute(f"DROP TABLE {quoted(stage)}")
         self._stages.discard(stage)
 
     def _keep_marked(self, name: str, marks: Sequence[str]) -> None:
-        """Drop the staged rows of tries that do not count."""
+        """Delete the staged rows of task attempts that do not count."""
         sql = f"DELETE FROM {name} WHERE {quoted(MARK)} NOT IN (SELECT json_array_elements_text(?::json))"
         self.execute(sql, (json.dumps(marks),))
 
@@ -337,7 +339,8 @@ class PostgresSession(Session):
         return {name: int(self.execute(sql, (quoted(name),))[0][0]) for name in tables}
 
     def process(self) -> str:
-        """The process by this connection: a lease names the one that renews it, which notices first if it is lost."""
+        """Return the identity of this connection as the process. A lease names the connection that renews it, since
+        that connection notices a loss first."""
         return self._process
 
     def gone(self, process: str) -> bool:
@@ -345,10 +348,10 @@ class PostgresSession(Session):
         found = self.execute(
             "SELECT backend_start::text FROM pg_stat_activity WHERE pid = ?", (int(holder["backend"]),)
         )
-        # who may not see other users' sessions gets NULL for their start
+        # a user without rights on other sessions gets NULL for their start
         if found and found[0][0] in (None, holder["started"]):
             return False
-        # a server that was restarted has ended all connections: that says nothing of the processes
+        # a restarted server has ended all connections, which does not mean that the processes have ended
         return not self.execute(RESTARTED, (holder["started"],))[0][0]
 
     def now(self) -> int:
@@ -357,7 +360,7 @@ class PostgresSession(Session):
     def other_clock(self) -> int | None:
         found = self.execute(
             f"{NOW} WHERE inet_server_addr() IS DISTINCT FROM inet_client_addr()"
-        )  # a socket's file has none
+        )  # a socket's file has no port
         return int(found[0][0]) if found else None
 
     def close(self) -> None:

@@ -28,17 +28,18 @@ UNHURRIED = """
 SELECT count(set_config(name, '0', false)) FROM pg_settings
 WHERE name IN ('idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')
 """
-"""The transaction of an epoch waits while the epoch is computed. Versions of Postgres know some of these timeouts."""
+"""Settings without timeouts. The transaction of an epoch waits while the epoch is computed. Versions of Postgres know
+some of these settings."""
 ENCODING = "SELECT current_setting('server_encoding')"
 
 
 def holding(tables: Iterable[str]) -> str:
-    """The statement that keeps tables from being replaced until the transaction ends; it begins no snapshot."""
+    """Return the statement that prevents tables from being replaced until the transaction ends. It begins no snapshot."""
     return f"LOCK TABLE {', '.join(tables)} IN ACCESS SHARE MODE"
 
 
 def refuse_encoding(encoding: str, url: str) -> None:
-    """Raise B7028 where a database does not keep its texts as UTF-8: all other tools would read broken ones."""
+    """Raise B7028 if a database does not store texts as UTF-8. Other tools would read broken texts."""
     if encoding != "UTF8":
         hint = "create a database for the store: CREATE DATABASE shop ENCODING 'UTF8' TEMPLATE template0"
         raise fail(

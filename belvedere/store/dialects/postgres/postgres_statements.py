@@ -24,11 +24,11 @@ Row = tuple[Any, ...]
 Send = Callable[[], None]
 
 MAX_PREPARED = 256
-"""Statements that a connection remembers: the one that was used least recently is given up."""
+"""Maximum number of statements that a connection keeps prepared. The least recently used one is dropped."""
 GRACE = 2.0
-"""Seconds: so much longer than its own time a statement may take before its connection is taken for dead."""
+"""Seconds beyond a statement's own time limit after which its connection counts as dead."""
 _FORGOTTEN = ("26000", "0A000")
-"""States in which a prepared statement is to be made again: it is not there, or its columns are others now."""
+"""SQLSTATEs after which a prepared statement must be prepared again: it is missing, or its columns have changed."""
 _QUIET = "no connection: the server does not answer"
 _DECODED: Mapping[int, Callable[[bytes], Any]] = {
     **dict.fromkeys((20, 21, 23, 26), int),
@@ -37,7 +37,7 @@ _DECODED: Mapping[int, Callable[[bytes], Any]] = {
     16: lambda text: text == b"t",
     17: lambda text: bytes.fromhex(text[2:].decode()),
 }
-"""By the type's number in Postgres, from its text."""
+"""Decoders of text values by the number of the Postgres type."""
 
 
 class StatementError(Exception):
@@ -55,11 +55,11 @@ class StatementConnection:
         self._libpq = PGconn.connect(url.encode())
         self._seconds = seconds
         self._names: OrderedDict[str, bytes] = OrderedDict()
-        """The prepared name of each text; empty for one that was met once."""
+        """Prepared name of each text; empty for a text that was run once."""
         self._made = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._descriptor = -1
-        """The loop's own, since libpq closes its when the server is gone."""
+        """Descriptor for the loop. It is a duplicate, since libpq closes its own when the server is gone."""
         self._answered: asyncio.Future[None] | None = None
         self._results: list[PGresult] = []
         self._on_end: Callable[[], None] | None = None
@@ -76,7 +76,7 @@ class StatementConnection:
     # in a thread
 
     def run(self, sql: str, parameters: Sequence[Any]) -> list[Row]:
-        """The rows of a statement; the calling thread waits. Texts come as `str`."""
+        """Return the rows of a statement; the calling thread waits. Texts are returned as `str`."""
         values = [_bound(v) for v in parameters]
         found = self._checked(self._libpq.exec_params(sql.encode(), values))
         return list(_rows(found, lambda text: text.decode()))
@@ -84,14 +84,14 @@ class StatementConnection:
     # on an event loop
 
     def attach(self, loop: asyncio.AbstractEventLoop, on_end: Callable[[], None]) -> None:
-        """Run on this loop from now on. `on_end` is called where the server ends the connection."""
+        """Run on this loop from now on. `on_end` is called if the server ends the connection."""
         self._loop, self._on_end = loop, on_end
         self._libpq.nonblocking = 1
         self._descriptor = os.dup(self._libpq.socket)
         loop.add_reader(self._descriptor, self._receive)
 
     async def fetch(self, sql: str, parameters: Sequence[Any]) -> list[Row]:
-        """The rows of a statement. Texts come as the bytes of their UTF-8, as they were received."""
+        """Return the rows of a statement. Texts are returned as the received UTF-8 bytes."""
         values = [_bound(v) for v in parameters]
         name = self._names.get(sql)
         if name is None:
@@ -116,7 +116,7 @@ class StatementConnection:
         return name
 
     async def _remember(self, sql: str) -> None:
-        """Note a text that was met; where there are too many, give one up."""
+        """Record a text that was run. If there are too many, drop one."""
         self._names[sql] = b""
         if len(self._names) > MAX_PREPARED:
             _, name = self._names.popitem(last=False)
@@ -124,7 +124,7 @@ class StatementConnection:
                 await self._sent(lambda: self._libpq.send_query(b"DEALLOCATE " + name))
 
     async def _sent(self, send: Send) -> PGresult:
-        """The result of what `send` sends."""
+        """Return the result of the request that `send` sends."""
         assert self._loop is not None
         answered = self._answered = self._loop.create_future()
         timer = None if self._seconds is None else self._loop.call_later(self._seconds + GRACE, self._fail, _QUIET)
@@ -142,7 +142,7 @@ class StatementConnection:
         return self._checked(results[0])
 
     def _flush(self) -> None:
-        """Send what is to be sent, the rest when the socket takes it."""
+        """Send pending data; send the rest when the socket accepts it."""
         assert self._loop is not None
         if self._libpq.flush():
             self._loop.add_writer(self._descriptor, self._send_rest)
@@ -157,7 +157,7 @@ class StatementConnection:
             self._loop.remove_writer(self._descriptor)
 
     def _receive(self) -> None:
-        """The socket has something: the end of the statement that is under way, or of the connection."""
+        """Read from the socket: the end of the running statement, or of the connection."""
         try:
             self._libpq.consume_input()
             while not self._libpq.is_busy():
@@ -172,7 +172,7 @@ class StatementConnection:
             self._fail(str(error))
 
     def _fail(self, message: str) -> None:
-        """The connection is of no use any more."""
+        """Mark the connection as unusable."""
         on_end = self._on_end
         self.detach()
         if self._answered is not None and not self._answered.done():
@@ -188,7 +188,7 @@ class StatementConnection:
             self._libpq.get_cancel().cancel()
 
     def detach(self) -> None:
-        """Leave the loop: it runs no more statements there."""
+        """Leave the loop. The connection runs no more statements there."""
         if self._loop is not None:
             self._loop.remove_reader(self._descriptor)
             self._loop.remove_writer(self._descriptor)
@@ -197,11 +197,11 @@ class StatementConnection:
 
     @property
     def is_attached(self) -> bool:
-        """Whether it can run another statement on its loop, as far as is known."""
+        """Return whether the connection can run another statement on its loop, as known so far."""
         return self._loop is not None
 
     def close(self) -> None:
-        """Close it; it may be closed already."""
+        """Close the connection. It may be closed already."""
         self.detach()
         self._libpq.finish()
 
@@ -220,7 +220,7 @@ def _rows(result: PGresult, text: Callable[[bytes], Any]) -> Iterator[Row]:
 
 
 def _bound(value: Any) -> bytes | None:
-    """A stored value in Postgres's text form; the statement says its type."""
+    """Return a stored value in Postgres's text form. The statement determines its type."""
     match value:
         case None:
             return None

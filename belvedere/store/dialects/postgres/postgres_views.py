@@ -1,7 +1,7 @@
-"""Where a Postgres store has the views that other tools read, and who may read them.
+"""Schema of the views for other tools in a Postgres store, and the role that can read them.
 
-In: a session. Out: a `ViewSchema`: the schema `views` beside `public` (`NAME_views` beside another schema `NAME`), and the
-role that may read it. What the store's user may not make is left out, so that a run needs no more rights than its tables do.
+In: a session. Out: a `ViewSchema`: the schema `views` beside `public` (`NAME_views` beside another schema `NAME`), and
+the role. Objects that the store's user must not create are left out, so a run needs no more rights than for its tables.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ _KNOWN = (
     "SELECT current_schema(), current_database()::text, has_database_privilege(current_database(), 'CREATE'), "
     "(SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user)"
 )
-_SCHEMA = "SELECT has_schema_privilege(nspname::text, 'CREATE'), nspowner = current_user::regrole FROM pg_namespace WHERE nspname = ?"
+_SCHEMA = (
+    "SELECT has_schema_privilege(nspname::text, 'CREATE'), nspowner = current_user::regrole FROM pg_namespace "
+    "WHERE nspname = ?"
+)
 _THERE = "SELECT lower(relname::text) FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = ?"
 _ROLE = "SELECT 1 FROM pg_roles WHERE rolname = ?"
 _OUR_COMMENT = "the views of Belvedere's script, for other tools to read"
@@ -34,13 +37,14 @@ WHERE c.oid = to_regclass(?) AND NOT a.attisdropped AND x.grantee <> c.relowner
 
 
 def grants_on(session: Session, target: str) -> tuple[ViewGrant, ...]:
-    """Return the grants of administrators and of Belvedere on a table or view; its owner has all rights anyway."""
+    """Return the grants of administrators and of Belvedere on a table or view. Its owner has all rights anyway."""
     found = session.execute(_GRANTS, (target,) * 2)
     return tuple(ViewGrant(role, str(right), column, bool(passes)) for role, right, column, passes in found)
 
 
 def place_of_views(session: Session) -> ViewSchema | None:
-    """The schema, made in the open transaction where it is not there; None where this user may not make views there."""
+    """Return the schema, created in the open transaction if it does not exist, or None if this user must not create
+    views there."""
     tables, database, may_create, may_make_roles = session.execute(_KNOWN)[0]
     schema = stored_name(VIEWS if tables == "public" else f"{tables}_{VIEWS}")
     found = session.execute(_SCHEMA, (schema,))

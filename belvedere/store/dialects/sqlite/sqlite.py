@@ -1,7 +1,7 @@
-"""SQLite: a file, read by many and written by one process.
+"""SQLite: a file, read by many processes and written by one.
 
-Timestamps and decimals are integers, NaN is a text (`belvedere.store.dialects.codec`); strings compare by their bytes. The drivers are
-loaded when a connection is made.
+Timestamps and decimals are integers, NaN is a text (`belvedere.store.dialects.codec`). Strings compare by their bytes.
+The drivers are loaded when a connection is made.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ _FAULTS = (
               "select fewer columns"),
     FaultRule(r"^interrupted", "B7086", "the read took too long", "request less data"),
     FaultRule(r"parser stack overflow|Expression tree is too large|at most 64 tables", "B7087",
-              "the read is nested too deeply for this SQLite", "reduce the nesting; SQLite 3.46 and Postgres have no such limit"),
+              ("the read is nested too deeply for this "
+"SQLite"), ("reduce the nesting; SQLite 3.46 and Postgres have no such "
+"limit")),
     FaultRule(r"integer overflow", "B7088", "a value is out of SQLite's range"),
     FaultRule(r"no such (table|column)", "B7014", "a table or column is missing in the store",
               "run the script again to build it, or choose another --store"),
@@ -82,7 +84,8 @@ _FAULTS = (
 
 _WHOLE = r"json_extract(replace(replace(json_quote({column}),'\\','\u005c'),'\u0000','\uffff'),'$')"
 _GLOB = f"CASE WHEN instr({{column}},char(0))=0 THEN {{column}} ELSE {_WHOLE} END GLOB {{value}}"
-"""GLOB ends a text at its first U+0000, so U+FFFF stands for it, which is no character."""
+"""GLOB pattern match. GLOB ends a text at its first U+0000, so U+0000 is replaced by U+FFFF, which is not a character.
+"""
 EXACT_DIGITS = 15
 """Number of digits with which a double represents each decimal so that it reads back unchanged."""
 
@@ -138,9 +141,8 @@ class Sqlite(Database):
         return "?"
 
     def bound(self, marker: str, type_: pa.DataType) -> str:
-        """Return a parameter with a sign: for a bare parameter SQLite's planner looks at its value, and replans for
-        each new value.
-        """
+        """Return a parameter with a sign. For a bare parameter, SQLite's planner reads its value and replans for each
+        new value."""
         return f"+{marker}"
 
     # values as text
@@ -164,9 +166,11 @@ class Sqlite(Database):
         return sql
 
     def _double(self, sql: str, type_: pa.DataType) -> str:
-        """The fewest digits that say the number exactly: SQLite's own JSON functions write 15, which lose some of it.
+        """Return the fewest digits that represent the number exactly. SQLite's own JSON functions write 15, which loses
+        precision.
 
-        `format` is SQLite's own printf; `FileReader` puts one in its place that is exact in every library, and knows floats.
+        `format` is SQLite's printf. `FileReader` replaces it by a function that is exact in every library and supports
+        32-bit floats.
         """
         finite = f"typeof({sql})='real' AND abs({sql})<=1.7976931348623157e308"
         if types.is_float64(type_):
@@ -179,17 +183,18 @@ class Sqlite(Database):
         return f"CASE WHEN {finite} THEN CASE {near} ELSE format('%!.9g',{sql}) END END"
 
     def _timestamp(self, sql: str) -> str:
-        """`datetime` was measured ten times as fast as `strftime`."""
+        """Return a timestamp by `datetime`, which was measured ten times as fast as `strftime`."""
         micros = f"(({sql}%1000000)+1000000)%1000000"
         whole = f"replace(datetime({sql}/1000000,'unixepoch'),' ','T')||'Z'"
         exact = f"replace(datetime(({sql}-{micros})/1000000,'unixepoch'),' ','T')||printf('.%06dZ',{micros})"
         return f"CASE WHEN {sql}%1000000=0 THEN {whole} ELSE {exact} END"
 
     def readable(self, sql: str, type_: pa.DataType) -> str:
-        """Decimals are numbers where 15 digits say them exactly, which is what a double has; else texts."""
+        """Return the value for other tools. Decimals are numbers if 15 digits represent them exactly, as in a double;
+        else they are texts."""
         if types.is_boolean(type_):
             return self.plain_text(sql, type_)
-        if types.is_timestamp(type_):  # sorts as the times do; what is beyond the year 9999 stays a number
+        if types.is_timestamp(type_):  # sorts as the times do; times beyond the year 9999 stay numbers
             return f"coalesce(replace(rtrim({self._timestamp(sql)},'Z'),'T',' '),{sql})"
         if types.is_date(type_):
             return f"coalesce({self.plain_text(sql, type_)},{sql})"
@@ -229,7 +234,7 @@ class Sqlite(Database):
         return sqlite_member(sql, name, type_)
 
     def array(self, row: str) -> str:
-        # for no row printf writes nothing: less deep than coalesce, and SQLite's parser has a small stack
+        # for no row printf writes nothing; it nests less than coalesce, and SQLite's parser has a small stack
         return f"printf('[%s]',group_concat({row},','))"
 
     def six_digits(self, number: str) -> str:
@@ -244,10 +249,11 @@ class Sqlite(Database):
         return f"{left} IS {right}"
 
     def is_among(self, pairs: Sequence[Pair], rows: str, sets: Sets, negated: bool) -> str:
-        """As a set: by EXISTS, SQLite reads all of `rows` for each row, where no index finds them."""
+        """Return a test of membership in a set. With EXISTS, SQLite would read all of `rows` for each row if no index
+        finds them."""
         own = ",".join(_as_member(p.own, p.with_nulls) for p in pairs)
         others = ",".join(_as_member(p.other, p.with_nulls) for p in pairs)
-        # the types are those that SQLite compares the expressions by, else it does not look into the set's own index
+        # the types with which SQLite compares the expressions; otherwise it does not use the set's own index
         types = [t for p in pairs for t in (("", "") if p.with_nulls else (p.type,))]
         return f"({own}) IN {sets.named(f'SELECT {others} FROM {rows}', types)}{' IS NOT TRUE' if negated else ''}"
 
@@ -284,7 +290,7 @@ class Sqlite(Database):
         return f"CAST({sql} AS REAL)" if types.is_floating(type_) else sql
 
     def whole(self, sql: str, type_: pa.DataType) -> str:
-        """SQLite turns an overflow into a double: make it the error that Spark raises."""
+        """Return integer arithmetic with Spark's overflow error. SQLite would turn an overflow into a double."""
         most = 2 ** (type_.bit_width - 1) - 1
         overflow = "abs(-9223372036854775807-1)"
         fits = f"typeof({sql})='integer' AND {sql} BETWEEN -{most}-1 AND {most}"

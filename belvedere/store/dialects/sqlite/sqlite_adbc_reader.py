@@ -1,6 +1,7 @@
-"""The reader of a SQLite store in the process that writes it: through ADBC, as the writer. Serving processes never load this driver.
+"""The reader of a SQLite store in the process that writes it: through ADBC, as the writer. API processes never load
+this driver.
 
-In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows, or Arrow in the catalog's types.
+In: SELECTs of one statement each, so each sees one epoch. Out: Python rows, or Arrow in the catalog's types.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from belvedere.store.layout import Layout
 
 
 class AdbcReader(SqliteReader):
-    """The reader for the process that has the store open."""
+    """The reader for the process that has the store open for writing."""
 
     def __init__(self, dialect: Dialect, path: Path, url: str):
         super().__init__(dialect, path, url, ADBC, lambda: _adbc_connection(path))

@@ -1,7 +1,7 @@
-"""A SQLite store at one moment, copied with SQLite's own backup, and restored.
+"""Backup of a SQLite store at one moment with SQLite's own backup, and restore.
 
 In: the store's file, in a process that does not write it. Out: `store.db` in a folder. The copy is of one read
-transaction: later commits are not in it, and it blocks no other process.
+transaction: it contains no later commits, and it blocks no other process.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _read_only(path: Path) -> str:
 
 
 def check_free(path: Path) -> None:
-    """Raises B7101 where a file is there, B7001 where there is no folder for it."""
+    """Check that the path is free. Raises B7101 if a file exists, B7001 if its folder does not exist."""
     if path.exists():
         raise fail("B7101", f"{path} already contains a store", hint="move it away, or choose another --store")
     if not path.parent.is_dir():
@@ -93,7 +93,7 @@ def check_free(path: Path) -> None:
 
 
 def put_back(dialect: Dialect, path: Path, url: str, folder: Path, documents: Mapping[str, str]) -> None:
-    """Copy the file beside its place, change its documents, and let it take its name once it is on the disk."""
+    """Copy the file beside its target, change its documents, and rename it once it is synced to disk."""
     check_free(path)
     part = path.with_name(f".{path.name}.restored")
     try:
@@ -105,7 +105,7 @@ def put_back(dialect: Dialect, path: Path, url: str, folder: Path, documents: Ma
                 connection.commit()
             with part.open("rb+") as file:
                 os.fsync(file.fileno())
-            for end in ("-wal", "-shm"):  # of a store that was there before: they would be taken for this one's
+            for end in ("-wal", "-shm"):  # of an earlier store: they would be taken for this store's files
                 Path(f"{path}{end}").unlink(missing_ok=True)
             os.rename(part, path)
             sync_folder(path.parent)

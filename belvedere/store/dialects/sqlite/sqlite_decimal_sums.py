@@ -1,7 +1,8 @@
-"""Sums and averages of decimals in SQLite, exact for all 38 digits, which no number of SQLite has.
+"""Sums and averages of decimals in SQLite, exact for all 38 digits, although SQLite has no such numeric type.
 
-In: SQL of stored decimals, their type. Out: aggregates of SQLite, and SQL that makes the stored sum or average of them. A number is
-added in parts of nine digits, each a whole number of 64 bits that cannot overflow; the parts are shifted so that none is below zero.
+In: SQL of stored decimals, their type. Out: aggregates of SQLite, and SQL that computes the stored sum or average from
+them. A number is added in parts of nine digits, each a 64-bit integer that cannot overflow. The parts are shifted to be
+non-negative.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from belvedere.store.dialects.sqlite.sqlite_decimals import DIGITS_OF_INTEGERS, 
 _DIGITS = 9
 _PART = 10**_DIGITS
 _OVERFLOW = "abs(-9223372036854775807-1)"
-"""Fails as `integer overflow`, as Spark does."""
+"""SQL that fails with `integer overflow`, as Spark does."""
 
 
 def sum_of_decimals(sql: str, type_: pa.DataType) -> Made:
-    """The sum as a stored decimal of ten digits more, 38 at most."""
+    """Return the sum as a stored decimal of ten digits more, 38 at most."""
     digits = min(DIGITS_MOST, type_.precision + 10)
     if digits <= DIGITS_OF_INTEGERS:
         return (f"sum({sql})",), lambda pieces: pieces[0]
@@ -29,13 +30,13 @@ def sum_of_decimals(sql: str, type_: pa.DataType) -> Made:
 
 
 def _parts_of_integers(sql: str) -> list[str]:
-    """Parts of 10^18 and the number, which has 18 digits at most."""
+    """Return parts for the sum of 10^18 and the number, which has at most 18 digits."""
     shifted = f"({sql}+{10**DIGITS_OF_INTEGERS})"
     return [f"sum({shifted}%{_PART})", f"sum({shifted}/{_PART}%{_PART})", f"sum({shifted}/{_PART**2})"]
 
 
 def _parts_of_texts(sql: str, digits: int) -> list[str]:
-    """Parts of a stored text: it is 10^digits and the number, less one below zero."""
+    """Return parts of a stored text, which represents 10^digits plus the number, minus one for negative numbers."""
     width = digits + 1
     ends = range(width, 0, -_DIGITS)
     slices = [(max(1, end - _DIGITS + 1), min(_DIGITS, end)) for end in ends]
@@ -43,10 +44,10 @@ def _parts_of_texts(sql: str, digits: int) -> list[str]:
 
 
 def _sum(pieces: tuple[str, ...], shift: int, digits: int) -> str:
-    """The stored text of the sum: a sign, and its digits or their complement."""
+    """Return the stored text of the sum: a sign, and its digits or their complement."""
     n, below, *parts = pieces
     top = len(parts) - 1
-    # the last part takes all digits in front; what was shifted is taken off there
+    # the last part takes all leading digits, and the shift is subtracted there
     parts[top] = f"{parts[top]}-{n}*{10 ** (shift - _DIGITS * top)}-1"
     parts[0] = f"{parts[0]}+{below}+{_PART}"
     for number in range(1, top):
@@ -72,7 +73,7 @@ def _sum(pieces: tuple[str, ...], shift: int, digits: int) -> str:
 
 
 def mean_of_decimals(sql: str, type_: pa.DataType) -> Made:
-    """The average as a stored decimal of four digits more, 38 at most, halves away from zero."""
+    """Return the average as a stored decimal of four digits more, 38 at most, rounded half away from zero."""
     pieces, total = sum_of_decimals(sql, type_)
     digits, scale = (min(DIGITS_MOST, size + MEAN_DIGITS) for size in (type_.precision, type_.scale))
     more = scale - type_.scale
@@ -83,15 +84,16 @@ def mean_of_decimals(sql: str, type_: pa.DataType) -> Made:
 
 
 def mean_of_integers(total: str, n: str, more: int) -> str:
-    """Return a sum divided by a number of values, with `more` further digits, rounded half away from zero; all numbers
-    fit into 64 bits.
+    """Return a sum divided by a number of values, with `more` further digits, rounded half away from zero.
+
+    All numbers fit into 64 bits.
     """
     rest = f"(abs({total}%{n})*{2 * 10**more}+{n})/(2*{n})"
     return f"({total}/{n}*{10**more}+CASE WHEN {total}<0 THEN -{rest} ELSE {rest} END)"
 
 
 def _mean_of_text(total: str, n: str, summed: int, more: int, digits: int) -> str:
-    """Long division of the sum's digits by parts, the half of `n` added in the last: it rounds."""
+    """Return the long division of the sum's digits by parts. Half of `n` is added in the last part, for rounding."""
     unsigned = "substr(t,2)"
     magnitude = f"CASE substr(t,1,1) WHEN '1' THEN {unsigned} ELSE {complement_sql(unsigned)} END"
     ends = list(range(summed, 0, -_DIGITS))[::-1]
@@ -111,9 +113,8 @@ def _mean_of_text(total: str, n: str, summed: int, more: int, digits: int) -> st
 
 
 def _normalised(lengths: list[int], digits: int) -> str:
-    """Return the stored text of a number in parts `q0`, `q1`, ... of the given lengths; the last part may be one too
-    large.
-    """
+    """Return the stored text of a number in parts `q0`, `q1`, ... of the given lengths. The last part can be one too
+    large."""
     carry, written = "", list[str]()
     for number in reversed(range(len(lengths))):
         value = f"(q{number}{f'+{carry}' if carry else ''})"

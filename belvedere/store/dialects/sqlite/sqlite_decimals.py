@@ -1,7 +1,8 @@
-"""Decimals in SQLite, which has none: integers of up to 18 digits, beyond them texts that sort as the numbers.
+"""Decimals in SQLite, which has no such type: integers for up to 18 digits, else texts that sort as the numbers.
 
-In: decimals as Arrow arrays, as unscaled Python integers, as SQL of a stored value. Out: their stored forms, and back. A wide number's
-text has a width: `1` and its digits, or for one below zero `0` and the nines' complement of its digits.
+In: decimals as Arrow arrays, as unscaled Python integers, as SQL of a stored value. Out: their stored forms, and back.
+A wide number's text has a fixed width: `1` and its digits, or for a negative number `0` and the nines' complement of
+its digits.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from belvedere.store.read.query import Role
 
 DIGITS = 38
 DIGITS_OF_INTEGERS = 18
-"""Number of digits of decimals that fit into 64 bits."""
+"""Maximum number of digits of decimals that fit into 64 bits."""
 _EXACT = Context(prec=200)
 
 
 def stored_decimals(type_: pa.DataType) -> StoredForm:
-    """The form of a decimal type for columns."""
+    """Return the form of a decimal type for columns."""
     if type_.precision <= DIGITS_OF_INTEGERS:
         return StoredForm("INTEGER", pa.int64(), lambda a: _unscaled(a).cast(pa.int64()), lambda a: _scaled(a, type_))
     return StoredForm("TEXT", pa.string(), _wide_text, lambda a: _from_wide_text(a, type_))
 
 
 def _unscaled(values: pa.Array) -> pa.Array:
-    """A decimal array times 10^scale, as decimal(38, 0): the same bytes under another type."""
+    """Return a decimal array times 10^scale, as decimal(38, 0): the same bytes under another type."""
     plain = values.cast(pa.decimal128(values.type.precision, values.type.scale))
     return pa.Array.from_buffers(pa.decimal128(DIGITS, 0), len(plain), plain.buffers(), offset=plain.offset)
 
@@ -63,18 +64,19 @@ def _constant(value: int) -> pa.Scalar:
 
 @dataclass(frozen=True)
 class DecimalForm:
-    """A decimal's stored form, one value at a time: what a query binds."""
+    """A decimal's stored form for single values, which a query binds."""
 
     precision: int
     scale: int
 
     @property
     def never(self) -> int | str:
-        """A value that no stored decimal equals."""
+        """Return a value that no stored decimal equals."""
         return -(2**63) if self.precision <= DIGITS_OF_INTEGERS else ""
 
     def encode(self, unscaled: int) -> int | str:
-        """The stored form of `unscaled` / 10^scale; beyond the type's range: a value on that side of all stored ones."""
+        """Return the stored form of `unscaled` / 10^scale. Beyond the type's range, return a value beyond all stored
+        ones on that side."""
         bound: int = 10**self.precision
         if self.precision <= DIGITS_OF_INTEGERS:
             return max(-bound, min(bound, unscaled))
@@ -83,7 +85,8 @@ class DecimalForm:
         return str(unscaled + (bound if unscaled >= 0 else bound - 1)).rjust(self.precision + 1, "0")
 
     def compared(self, number: Decimal, role: Role) -> int | str:
-        """Return the value that a stored decimal is compared with: if the type cannot hold the number, by its role."""
+        """Return the value with which a stored decimal is compared. If the type cannot hold the number, the role
+        decides."""
         scaled = _EXACT.scaleb(number, self.scale)
         whole = scaled.to_integral_value(ROUND_CEILING if role is Role.CEILING else ROUND_FLOOR, _EXACT)
         exact = whole == scaled and abs(whole) < 10**self.precision
@@ -93,12 +96,12 @@ class DecimalForm:
 
 
 def decimal_form(type_: pa.DataType) -> DecimalForm:
-    """The form of a decimal type for single values."""
+    """Return the form of a decimal type for single values."""
     return DecimalForm(type_.precision, type_.scale)
 
 
 def decimal_to_text_sql(sql: str, type_: pa.DataType) -> str:
-    """SQL for a stored decimal as text with all digits of its scale, such as `-12.30`; NULL for NULL."""
+    """Return SQL for a stored decimal as text with all digits of its scale, such as `-12.30`; NULL for NULL."""
     precision, scale = type_.precision, type_.scale
     if precision <= DIGITS_OF_INTEGERS:
         if scale == 0:
@@ -112,9 +115,10 @@ def decimal_to_text_sql(sql: str, type_: pa.DataType) -> str:
 
 
 def comparable_sql(sql: str, type_: pa.DataType, digits: int, scale: int) -> str:
-    """SQL for a stored decimal or whole number in the form of DECIMAL(digits, scale), which holds all numbers of its own type.
+    """Return SQL for a stored decimal or integer in the form of DECIMAL(digits, scale), which holds all numbers of its
+    own type.
 
-    `digits` may be beyond what a type has: texts compare at any width.
+    `digits` can exceed the maximum of a type: texts compare at any width.
     """
     whole = pa.types.is_integer(type_)
     behind = scale - (0 if whole else type_.scale)
@@ -137,7 +141,7 @@ def comparable_sql(sql: str, type_: pa.DataType, digits: int, scale: int) -> str
 
 
 def complement_sql(digits: str) -> str:
-    """The nines' complement of digits."""
+    """Return the nines' complement of digits."""
     for low in range(5):
         for old, new in ((low, "x"), (9 - low, low), ("x", 9 - low)):
             digits = f"replace({digits},'{old}','{new}')"

@@ -1,7 +1,7 @@
-"""Which copy of the SQLite library has a file open in this process.
+"""Record of which copy of the SQLite library has a file open in this process.
 
-Two copies in one process (ADBC's and Python's) break each other's file locks and can corrupt the database (sqlite.org, "How To
-Corrupt An SQLite Database File", section 2.2.1). In: paths. Out: a refusal where a second copy would open a file.
+Two copies in one process (ADBC's and Python's) break each other's file locks and can corrupt the database (sqlite.org,
+"How To Corrupt An SQLite Database File", section 2.2.1). In: paths. Out: a refusal if a second copy would open a file.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ PYTHON = "python"
 
 
 def is_open(library: str, path: Path) -> bool:
-    """Whether that library has the file open in this process."""
+    """Return whether that library has the file open in this process."""
     with _lock:
         return _open[library, path.resolve()] > 0
 
 
 def opened(library: str, path: Path) -> None:
-    """Note that `library` opens the file; raises B7018 where the other one has it open."""
+    """Record that `library` opens the file. Raises B7018 if the other library has it open."""
     other = PYTHON if library == ADBC else ADBC
     with _lock:
         if _open[other, path.resolve()]:
@@ -39,6 +39,6 @@ def opened(library: str, path: Path) -> None:
 
 
 def closed(library: str, path: Path) -> None:
-    """Note that `library` closed the file once."""
+    """Record that `library` closed the file once."""
     with _lock:
         _open[library, path.resolve()] -= 1

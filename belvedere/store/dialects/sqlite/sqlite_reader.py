@@ -1,6 +1,7 @@
-"""The reader of a SQLite store outside of the process that writes it, through Python's interface; and what it shares with the one inside.
+"""The reader of a SQLite store outside the process that writes it, through Python's interface; and the part shared with
+the reader inside.
 
-In: SELECTs of one statement each, so that each sees one epoch. Out: Python rows, or Arrow in the catalog's types.
+In: SELECTs of one statement each, so each sees one epoch. Out: Python rows, or Arrow in the catalog's types.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from belvedere.store.read.shared_sets import SharedSet
 
 BUSY_MILLISECONDS = 5_000
 _STEPS = 100_000
-"""Steps of SQLite's machine, about a millisecond, between two looks at the clock."""
+"""Number of SQLite's machine steps, about a millisecond, between two checks of the time limit."""
 
 
 class SqliteReader(PooledReader):
@@ -40,7 +41,7 @@ class SqliteReader(PooledReader):
         super().__init__(dialect, url, connect)
 
     def make(self, connection: Any, sets: Sequence[SharedSet]) -> None:
-        """As temporary tables, which lie in a file of their own; `query_only` would keep these out, too."""
+        """Create sets as temporary tables, which are in a file of their own. `query_only` would forbid these, too."""
         if not sets:
             return
         self.run(connection, "PRAGMA query_only=OFF", ())
@@ -113,7 +114,7 @@ def _python_connection(path: Path, seconds: float | None) -> _Timed:
 
 
 def _shortest(form: str, value: float) -> str:
-    """The fewest digits that say a double exactly, or a float of 32 bits where at most nine digits are asked for."""
+    """Return the fewest digits that represent a double exactly, or a 32-bit float if at most nine digits are requested."""
     digits = int(form.removeprefix("%!.").removesuffix("g"))
     return repr(value) if digits > SINGLE_DIGITS else shortest_single(value)
 

@@ -1,7 +1,7 @@
-"""Rows on their way between Arrow and SQLite where ADBC's own way loses something.
+"""Conversion of rows between Arrow and SQLite where ADBC's own conversion loses information.
 
-In: a layout, flat batches, results. Out: statements' text, batches to bind, flat batches. NaN travels as NULL and a bit of a
-mask; the first row of a result is made up, so that each column's type is known whatever the rows hold.
+In: a layout, flat batches, results. Out: statements' text, batches to bind, flat batches. NaN is transferred as NULL
+and a bit of a mask. The first row of a result is an artificial one that fixes each column's type.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _BLANKS = {pa.int64(): "0", pa.float64(): "0.0", pa.string(): "''", pa.binary():
 
 
 def select_statement(layout: Layout, source: str) -> str:
-    """All columns of `source`, in which the table is called `t`, with masks, after a made-up row."""
+    """Return a query for all columns of `source`, in which the table is called `t`, with masks, after an artificial
+    first row."""
     groups = _doubles(layout)
     blanks = [_BLANKS[f.type] for f in layout.flat] + ["0"] * len(groups)
     values = [
@@ -31,7 +32,7 @@ def select_statement(layout: Layout, source: str) -> str:
 
 
 def selected(layout: Layout, batches: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """The flat rows of a `select_statement`'s result."""
+    """Yield the flat rows of a `select_statement`'s result."""
     skip = 1
     for batch in batches:
         yield _unmasked(layout, batch.slice(skip))
@@ -39,7 +40,7 @@ def selected(layout: Layout, batches: pa.RecordBatchReader) -> Iterator[pa.Recor
 
 
 def insert_statement(layout: Layout, batch: pa.RecordBatch) -> tuple[str, pa.RecordBatch]:
-    """An INSERT of the rows of a flat batch, and what to bind to it."""
+    """Return an INSERT of the rows of a flat batch, and the batch to bind to it."""
     values = [f"?{n + 1}" for n in range(len(layout.flat))]
     columns = list(batch.columns)
     for group in _doubles(layout):
@@ -53,7 +54,7 @@ def insert_statement(layout: Layout, batch: pa.RecordBatch) -> tuple[str, pa.Rec
 
 
 def _doubles(layout: Layout) -> list[tuple[int, ...]]:
-    """The places of columns that may hold NaN, in groups that fit into the bits of one integer."""
+    """Return the positions of columns that can hold NaN, in groups that fit into the bits of one integer."""
     places = tuple(i for i, f in enumerate(layout.flat) if f.type == pa.float64())
     return [places[i : i + _MASK_BITS] for i in range(0, len(places), _MASK_BITS)]
 
@@ -67,7 +68,7 @@ def _mask(columns: list[str]) -> str:
 
 
 def _nan_bits(batch: pa.RecordBatch, group: tuple[int, ...]) -> pa.Array | None:
-    """Per row one bit for each double of the group that is NaN; None where none is."""
+    """Return per row one bit for each NaN in the doubles of the group, or None if there is no NaN."""
     result = None
     for bit, i in enumerate(group):
         values = batch.column(i)
@@ -79,7 +80,7 @@ def _nan_bits(batch: pa.RecordBatch, group: tuple[int, ...]) -> pa.Array | None:
 
 
 def _unmasked(layout: Layout, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns of a result, with NaN where the masks say so."""
+    """Return the columns of a result, with NaN as the masks say."""
     columns = list(batch.columns)
     for group, mask in zip(_doubles(layout), columns[len(layout.flat) :], strict=True):
         if pc.any(pc.not_equal(mask, 0)).as_py():

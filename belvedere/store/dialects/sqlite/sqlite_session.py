@@ -1,9 +1,9 @@
-"""SQLite through ADBC: the writing connection of a store's file.
+"""The writing connection of a SQLite file, through ADBC.
 
-In: flat batches, statements. Out: flat batches. It is the only library that may touch the file in this process
-(two copies of SQLite in one process break each other's locks).
+In: flat batches, statements. Out: flat batches. ADBC is the only library that can open the file in this process (two
+copies of SQLite in one process break each other's locks).
 
-Pragmas are set outside transactions. Rows cross as `belvedere.store.dialects.sqlite.sqlite_rows` says.
+Pragmas are set outside transactions. `belvedere.store.dialects.sqlite.sqlite_rows` converts rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from belvedere.store.layout import Layout
 from belvedere.store.public_views import ViewSchema
 
 FILL_ROWS = 50_000
-"""More rows than these are put into an empty table without its indexes."""
+"""Number of rows. More rows are inserted into an empty table without its indexes."""
 BUSY_MILLISECONDS = 5_000
 CACHE_KIB = 65_536
 TEMPORARY_CACHE_KIB = 16_384
@@ -99,7 +99,7 @@ class SqliteSession(Session):
                         raise
 
     def read(self, layout: Layout, source: str, parameters: Sequence[Any] = ()) -> Flat:
-        """The statement is open until the last row is read or the iterator is closed."""
+        """Stream flat rows. The statement stays open until the last row is read or the iterator is closed."""
         with self._guarded(), self._connection.cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
             cursor.execute(select_statement(layout, source), tuple(parameters) or None)
@@ -108,7 +108,7 @@ class SqliteSession(Session):
     def select(self, layout: Layout, keys: pa.Array) -> Flat:
         self.execute(f"DELETE FROM {KEYS}")
         self._many(f"INSERT OR IGNORE INTO {KEYS} VALUES (?)", pa.record_batch([_in_order(keys, 1)], ["k"]))
-        # SQLite keeps the order of a CROSS JOIN: it looks keys up, it reads no whole table
+        # SQLite keeps the order of a CROSS JOIN: it looks up keys and reads no whole table
         return self.read(layout, f"{KEYS} AS k CROSS JOIN {layout.name} AS t WHERE t.{quoted(layout.key)} = k.k")
 
     def insert(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
@@ -116,7 +116,8 @@ class SqliteSession(Session):
             self._put(layout, batch)
 
     def fill(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
-        """Many rows go in without indexes, which are then made from sorted values: a third faster."""
+        """Insert rows into an empty table. Many rows are inserted without indexes, which are then built from sorted
+        values: a third faster."""
         source = iter(batches)
         first, count = [], 0
         for batch in source:
@@ -163,7 +164,10 @@ class SqliteSession(Session):
 
     def bytes_of(self, tables: Sequence[str]) -> Mapping[str, int]:
         pages = "SELECT name, pgsize FROM dbstat WHERE aggregate = TRUE"
-        sql = f"SELECT s.tbl_name, sum(d.pgsize) FROM ({pages}) AS d JOIN sqlite_schema AS s ON s.name = d.name GROUP BY 1"
+        sql = (
+            f"SELECT s.tbl_name, sum(d.pgsize) FROM ({pages}) AS d JOIN sqlite_schema AS s ON s.name = d.name "
+            "GROUP BY 1"
+        )
         found = {str(name): int(size) for name, size in self.execute(sql)}
         return {name: found.get(name, 0) for name in tables}
 
@@ -192,16 +196,17 @@ def _in_order(keys: pa.Array, few: int) -> pa.Array:
 
 
 def _started(pid: int) -> str | None:
-    """When a process started, in a text that no other process with its number has; None where it is not there."""
+    """Return the start time of a process as a text, which distinguishes it from other processes with its number. None
+    if it does not exist."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-        return None if words[0] in "ZX" else words[19]  # one that has ended is listed until its parent asks for it
+        return None if words[0] in "ZX" else words[19]  # an ended process is listed until its parent waits for it
     except FileNotFoundError:
         if Path("/proc/self/stat").exists():
             return None
     except (OSError, IndexError):
         return "unknown"
-    try:  # no /proc: the process counts as the same while any has its number
+    try:  # no /proc: the process counts as running while any process has its number
         os.kill(pid, 0)
     except ProcessLookupError:
         return None
