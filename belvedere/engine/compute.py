@@ -14,12 +14,11 @@ import pyarrow as pa
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.engine.by_tasks.buckets import Sent
-from belvedere.engine.by_tasks.tasks import BucketTask
+from belvedere.engine.by_tasks.tasks import BucketTask, RunTask
 from belvedere.engine.query_batching import Task
 from belvedere.engine.rows.epoch_rows import Memory, Rows
 from belvedere.engine.sql.stage_sql import PreparedStage
 from belvedere.engine.sql.staged_operators import WindowOperator
-from belvedere.state.runs_by_tasks import RunTask
 
 
 class Compute(Protocol):

@@ -20,7 +20,6 @@ from belvedere.engine.write_behind import WritesBehind
 from belvedere.schema import KEY, WEIGHT
 from belvedere.state.arrangement import Arrangement, Keys
 from belvedere.state.hashing import number
-from belvedere.state.runs_by_tasks import PLACES
 from belvedere.state.state import State
 from belvedere.store.protocol import Transaction
 from belvedere.store.stored_table import StoredTable
@@ -136,7 +135,7 @@ class Storage:
     def append(self, name: str, rows: Rows) -> None:
         """Put in rows whose `_key`s are new; columns that are not stored are left out."""
         found = self._arrangement(name)
-        if found is not None and not self._append_apart(name, rows):
+        if found is not None and not self.by_tasks.append(name, rows):
             found.append(rows.batches(found.arranged.schema.names))
         if self.is_served(name) and not self._copied_apart(name, rows):
             self._write(name, self._transaction.append, rows, self.tables[name].arrow.names)
@@ -169,12 +168,6 @@ class Storage:
         if take is not None:
             self._do(name, take)
         return take is not None
-
-    def _append_apart(self, name: str, rows: Rows) -> bool:
-        """Many rows in files become runs in executors, where there are any and they see the state."""
-        if not self.state.is_seen or rows.files is None or not self.compute.spreads(rows.num_rows):
-            return False
-        return self.state.append_apart(name, lambda task: self.compute.run_apart(rows, task, PLACES), rows.num_rows)
 
     def replace(self, name: str, by: str | None, keys: SomeKeys, rows: NewRows, is_of_key: bool = False) -> Rows:
         """Make `rows` the only rows of an arranged relation whose `by` is among `keys` (all for None); what changed, with weights.

@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from belvedere.catalog.catalog import Catalog
 from belvedere.connectors.into_spark import into_spark
 from belvedere.engine.by_tasks.buckets import Sent
-from belvedere.engine.by_tasks.tasks import BucketTask
+from belvedere.engine.by_tasks.tasks import BucketTask, RunTask
 from belvedere.engine.query_batching import QueryBatching, Task
 from belvedere.engine.rows.epoch_rows import PASSED, Memory, Rows, conform, fits_parquet
 from belvedere.engine.rows.scratch_rows import NumberedFile, uri, write_frame
@@ -42,7 +42,6 @@ from belvedere.spark.spark_failures import explain_failure
 from belvedere.spark.type_encoding import arrow_schema, encoded, encoded_type, packed, unpacked
 from belvedere.spark.window_by.windows import Spread
 from belvedere.spark.window_by.windows import windows as find_windows
-from belvedere.state.runs_by_tasks import RunTask
 
 SMALL = 20_000
 """Maximum number of rows that go to Spark as a local relation."""

@@ -154,7 +154,8 @@ def opened(snapshot: ArrangementSnapshot, part: tuple[int, int] = (0, 1)) -> Ite
         return
     manifest = read_manifest(snapshot.place, files.read)
     ((arranged, entries),) = manifest.relations.values()
-    files.keep_only(arranged.name, {snapshot.place.file, *manifest.files})
+    if entries:  # there are none for a task that only appends
+        files.keep_only(arranged.name, {snapshot.place.file, *manifest.files})
     is_seen = snapshot.remote is None or snapshot.folder.is_dir()
     own = snapshot.folder if is_seen else Path(tempfile.mkdtemp(prefix="belvedere-runs-"))
     writer, mine = Writer(own, snapshot.remote), Files(own)

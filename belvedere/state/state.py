@@ -8,14 +8,12 @@ between epochs and take the place of their runs in the next one.
 from __future__ import annotations
 
 import time
-import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from belvedere.state.arrangement import Arrangement, by_run
 from belvedere.state.checksum_pass import ChecksumPass
@@ -25,7 +23,6 @@ from belvedere.state.manifest import Manifest, ManifestEntry, Relation, read_man
 from belvedere.state.merge import MIN_ROWS, WIDTH, living_bytes, together
 from belvedere.state.merging import Merging
 from belvedere.state.remote_files import Remote
-from belvedere.state.runs_by_tasks import UNSEEN, RunTask, places_of, writing
 from belvedere.state.snapshots import ArrangementChanges, ArrangementSnapshot, entry_of, manifest_of, write_changes
 from belvedere.state.sorted_run import Arranged, FileRange, Run, fences_of, read_run, with_indexes
 
@@ -176,35 +173,6 @@ class State:
         assert run.dead is None
         return found
 
-    # --- runs of other processes
-
-    def append_apart(self, name: str, run: Callable[[RunTask], pa.Table], rows: int) -> bool:
-        """Let tasks write `rows` new rows of a relation as runs; `run` gives them the rows.
-
-        Whether they do: all must see the folder, unless the state lies elsewhere.
-        """
-        arrangement = self.arrangements[name]
-        self.folder.mkdir(parents=True, exist_ok=True)
-        mark = self.folder / f"{uuid.uuid4().hex}.mark"
-        mark.write_text("")
-        try:
-            written = run(writing(arrangement.arranged, self.folder, mark.name, self.run_bytes, self.files.remote))
-        finally:
-            mark.unlink(missing_ok=True)
-        files = {f for f in written["file"].to_pylist() if f != UNSEEN}
-        self._apart |= files
-        places = places_of(written)
-        if places is None:
-            self.files.forget(files)
-            self.is_seen = False
-            return False
-        for place in places:
-            found = read_run(self.files.read(self.files.trust(place)), arrangement.arranged, place)
-            found.fences = fences_of(found)
-            arrangement.new.append(found)
-        assert sum(written["rows"].to_pylist()) == rows
-        return True
-
     # --- look-ups and changes in other processes
 
     def snapshot(self, name: str, before: bool = False) -> tuple[ArrangementSnapshot, list[Run]]:
@@ -212,11 +180,19 @@ class State:
         arrangement, writer = self.arrangements[name], self._writer
         write_changes(arrangement, writer, lambda run: self._written(run, writer))
         runs = [r for r in (arrangement.runs if before else arrangement.all_runs) if before or r.alive]
-        place = writer.add(manifest_of(arrangement, runs, before).whole())
-        writer.finish()
+        return self._given(manifest_of(arrangement, runs, before)), runs
+
+    def definition(self, name: str) -> ArrangementSnapshot:
+        """Write an arrangement without its runs, for tasks that only append."""
+        return self._given(manifest_of(self.arrangements[name], [], before=False))
+
+    def _given(self, manifest: Manifest) -> ArrangementSnapshot:
+        """Write a manifest for tasks, with all that was written before it."""
+        place = self._writer.add(manifest.whole())
+        self._writer.finish()
         self._apart.add(place.file)
         self._writer = self.files.writer()
-        return ArrangementSnapshot(self.folder, place, self.run_bytes, self.files.remote), runs
+        return ArrangementSnapshot(self.folder, place, self.run_bytes, self.files.remote)
 
     def take_over(self, name: str, runs: Sequence[Run], changes: ArrangementChanges) -> None:
         """Count what tasks have changed in an arrangement; `runs` are those of the snapshot that they had."""

@@ -20,12 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.engine.by_tasks.buckets import BUCKET, KEY_ALONE, KIND, MARK, NEW, Sent, buckets_of
-from belvedere.engine.by_tasks.tasks import BucketTask
+from belvedere.engine.by_tasks.tasks import BucketTask, RunTask
 from belvedere.engine.rows.epoch_rows import Rows, combined, fits_parquet
 from belvedere.engine.rows.scratch_rows import NumberedFile
 from belvedere.schema import KEY
 from belvedere.state.hashing import text_hashes
-from belvedere.state.runs_by_tasks import RunTask
 from tests.engine.duckdb_compute import DuckDBCompute
 
 BUCKETS = 4

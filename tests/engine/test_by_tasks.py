@@ -89,10 +89,55 @@ def test_two_rows_of_one_key(compute: TaskCompute, state: State) -> None:
         StorageByTasks(state, compute).replace("R", "_h0", pa.array([1]), table(1, 1), True)
 
 
-def test_a_process_that_does_not_see_the_state(compute: TaskCompute, state: State, tmp_path: Path) -> None:
+def filed(compute: TaskCompute, rows: Rows) -> Rows:
+    return Rows(schema=rows.schema, files=(compute._written(rows),), count=rows.num_rows)
+
+
+def test_appended_rows_survive(compute: TaskCompute, state: State, tmp_path: Path) -> None:
+    """A try of a task that does not count leaves a file that the commit after a restart deletes."""
+    storage, new = StorageByTasks(state, compute), filed(compute, table(*range(40, 60)))
+    assert not storage.append("R", table(30))  # rows that are here already
+    assert storage.append("R", new)
+    assert (storage.jobs, found(state)) == (1, [*range(30), *range(40, 60)])
+    assert list(state.arrangements["R"].replace(KEY, pa.array(["41", "5"]), []))
+    at = state.prepare()
+    state.committed()
+    state.close()
+    again = opened(tmp_path, at)
+    again.check()
+    left = [n for n in [*range(30), *range(40, 60)] if n not in (5, 41)]
+    assert found(again) == left
+    assert sorted(n for b in again.arrangements["R"].look_up("_h0", pa.array([3])) for n in b["n"].to_pylist()) == [
+        n for n in left if n % 7 == 3
+    ]
+    again.prepare()
+    again.committed()
+    assert {p.name for p in tmp_path.glob("*.run")} == again.manifest.files | {again._at.file if again._at else ""}
+    again.close()
+
+
+def test_nothing_is_left_of_rows_that_were_appended_in_an_epoch_that_failed(
+    compute: TaskCompute, state: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_compute, "ATTEMPTS", 1)
+    assert StorageByTasks(state, compute).append("R", filed(compute, table(*range(40, 60))))
+    state.rollback()
+    assert found(state) == []
+    assert list(tmp_path.rglob("*.run")) == []
+
+
+def test_a_process_that_does_not_see_the_state(
+    compute: TaskCompute, state: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The caller does the work itself, and gives no more to tasks."""
     storage = StorageByTasks(state, compute)
     made = state.snapshot
+    definition = replace(state.definition("R"), folder=tmp_path / "elsewhere")
+    with monkeypatch.context() as patched:
+        patched.setattr(state, "definition", lambda name: definition)
+        assert not storage.append("R", filed(compute, table(40)))
+    assert not state.is_seen
+    state.is_seen = True
 
     def elsewhere(name: str, before: bool = False) -> Any:
         snapshot, runs = made(name, before)

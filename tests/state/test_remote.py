@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from werkzeug.serving import make_server
 from belvedere import Workbench
 from belvedere.commands.query import state_rows
 from belvedere.connectors.project_file import load_project
+from belvedere.engine.by_tasks.task_answers import read_answers
+from belvedere.engine.by_tasks.tasks import AppendTask
 from belvedere.errors import BelvedereError
 from belvedere.state.remote_files import Remote
-from belvedere.state.runs_by_tasks import writing
 from belvedere.state.state import State
 from tests.state.test_files import ARRANGED, filled, rows
 
@@ -231,11 +232,13 @@ def test_a_workbench_goes_on_after_a_crash_around_each_write(s3: S3, executor: A
 
 def test_tasks_that_do_not_see_the_folder_send_what_they_write(s3: S3, tmp_path: Path) -> None:
     remote = Remote(s3.address("apart"), "one")
-    task = pickle.loads(cloudpickle.dumps(writing(ARRANGED, tmp_path / "not there", "mark", 1 << 20, remote)))
     state = State(tmp_path / "copies", None, remote=remote)
     state.arrange([ARRANGED], frozenset())
     state.begin()
-    assert state.append_apart("R", lambda here: pa.Table.from_batches(task(iter([rows(0, 50), rows(50, 50)]))), 100)
+    task = AppendTask(replace(state.definition("R"), folder=tmp_path / "not there"))
+    sent = pickle.loads(cloudpickle.dumps(task))
+    answers = read_answers(pa.Table.from_batches(sent(iter([rows(0, 50), rows(50, 50)]))))
+    state.take_over("R", [], answers.changes)
     at = state.prepare()
     state.committed()
     state.close()

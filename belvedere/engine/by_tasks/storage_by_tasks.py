@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from belvedere.engine.by_tasks.buckets import KeyFiles, Sent
 from belvedere.engine.by_tasks.task_answers import ANSWER, TaskAnswers, read_answers
-from belvedere.engine.by_tasks.tasks import BucketTask, MapTask, OverwriteTask, ReplaceTask, SearchTask
+from belvedere.engine.by_tasks.tasks import AppendTask, BucketTask, MapTask, OverwriteTask, ReplaceTask, SearchTask
 from belvedere.engine.compute import Compute
 from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, ColumnValues, Rows, fits_parquet, keys_of
 from belvedere.engine.rows.selected_rows import NewRows, SelectedRows, choose
@@ -85,6 +85,17 @@ class StorageByTasks:
         return None if answers is None else self.compute.near(answers.rows(pa.schema([schema.field(n) for n in names])))
 
     # --- changes
+
+    def append(self, name: str, rows: Rows) -> bool:
+        """Put in rows of files whose `_key`s are new; whether tasks do it, each with its part of the files."""
+        found = self._arrangement(name, [rows.num_rows])
+        if found is None or rows.files is None:
+            return False
+        job = AppendTask(self.state.definition(name))
+        self.jobs += 1
+        answers = self._taken(name, (), read_answers(self.compute.run_apart(rows, job, ANSWER)), None)
+        assert answers is None or sum(r.rows for r in answers.changes.runs) == rows.num_rows
+        return answers is not None
 
     def replace(self, name: str, by: str | None, keys: SomeKeys, rows: NewRows, is_of_key: bool) -> Rows | None:
         """Make `rows` the only ones of the keys; what differs.
@@ -185,11 +196,15 @@ class StorageByTasks:
         return [], KeyFiles(tuple(f for r, c in parts if not r.is_empty for f in self.compute.filed(r, c)))
 
     def _run(self, job_of: Callable[[int], _Job], size: int) -> TaskAnswers | None:
-        """Run a job, and take over what it has changed; None where a task does not see the state."""
+        """Run a job, and take over what it has changed."""
         buckets = self.compute.buckets(size)
         job = job_of(buckets)
         self.jobs += 1
         answers = read_answers(self.compute.run_buckets(job.sent, job.task, ANSWER))
+        return self._taken(job.name, job.runs, answers, buckets)
+
+    def _taken(self, name: str, runs: Sequence[Run], answers: TaskAnswers, buckets: int | None) -> TaskAnswers | None:
+        """Take over what tasks have changed; None where one does not see the state."""
         try:
             answers.check(buckets)
         except Exception:
@@ -199,7 +214,7 @@ class StorageByTasks:
             self.state.is_seen = False
             self.state.forget_apart(answers.changes)
             return None
-        self.state.take_over(job.name, job.runs, answers.changes)
+        self.state.take_over(name, runs, answers.changes)
         return answers
 
 

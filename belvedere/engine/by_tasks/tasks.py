@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,6 +32,8 @@ from belvedere.state.arrangement import Arrangement
 from belvedere.state.snapshots import ArrangementSnapshot, opened
 
 Answers = Iterator[tuple[Any, ...]]
+RunTask: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""A function over the batches of one task."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,24 @@ class OverwriteTask(BucketTask):
             if self.with_new and self.by == KEY:
                 keys = pa.concat_arrays([keys, *(b.column(KEY) for b in share.rows)])
             own.arrangement.overwrite(self.by, keys, share.rows)
+            yield from of_changes(own.changes())
+
+
+@dataclass(frozen=True)
+class AppendTask:
+    """Puts rows whose `_key`s are new into an arrangement. It needs none of its runs, and no exchange."""
+
+    snapshot: ArrangementSnapshot
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield batch_of(list(self._answers(batches)))
+
+    def _answers(self, batches: Iterator[pa.RecordBatch]) -> Answers:
+        with opened(self.snapshot) as own:
+            if own is None:
+                yield of_blind()
+                return
+            own.arrangement.append(batches)
             yield from of_changes(own.changes())
 
 
