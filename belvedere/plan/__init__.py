@@ -1,1 +1,1 @@
-"""The immutable relational tree that everything after the language works on."""
+"""Immutable relational tree, the input of all later steps."""

@@ -1,8 +1,9 @@
-"""Calls that depend on the order of rows that tie see them in the order of their arrival.
+"""Deterministic results of calls that depend on the order of tied rows: they use the order of arrival.
 
-In: an aggregate or a window function, and the columns that break ties. Out: its settled form: `first`, `last`, `any_value`,
-`collect_list`, `listagg`, `max_by`, `min_by`; `row_number`, `ntile`, `lag`, `lead`, frames of ROWS. What arrives later counts as greater.
-Sets are sorted, and of the most frequent values `mode` is the least. Ranks and frames of RANGE keep their peers.
+In: an aggregate or a window function, and the columns that break ties. Out: its deterministic form. Affected are
+`first`, `last`, `any_value`, `collect_list`, `listagg`, `max_by`, `min_by`; `row_number`, `ntile`, `lag`, `lead`,
+frames of ROWS. A later arrival counts as greater. Sets are sorted, and `mode` returns the least of the most frequent
+values. Ranks and frames of RANGE keep their peers.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ BY_PLACE = (Ties.FIRST, Ties.LAST, Ties.NTH, Ties.LIST)
 def over_arrival(
     expr: Expr, names: Sequence[str], type_: pa.DataType, places: dict[Expr, Item], source: Schema
 ) -> Expr:
-    """A window function in its settled form; `places` gathers the row numbers that it needs below."""
+    """Return the deterministic form of a window function. `places` collects the row numbers that the input must compute
+    for it."""
     window = expr.copy()
     if not isinstance(window, exp.Window):
         return window
@@ -36,7 +38,7 @@ def over_arrival(
     if ties_of is Ties.PEERS:
         return window
     if window.this is call and ties_of is Ties.FIRST and not skips and order is not None and spec is None:
-        # its frame begins with the partition, so it is the first row's in every frame that does
+        # a frame that begins with the partition always contains the partition's first row
         spec = exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
         window.set("spec", spec)
     by_rows = spec is not None and spec.args["kind"].upper() == "ROWS"
@@ -53,7 +55,7 @@ def over_arrival(
 
 
 def _place(window: exp.Window, names: Sequence[str], places: dict[Expr, Item], source: Schema) -> str:
-    """The column with the place of a row in its partition, ties broken."""
+    """Return the column with the position of a row in its partition, with ties broken."""
     number = row_number(window.args.get("partition_by") or (), with_ties(window.args["order"], names))
     if number not in places:
         name = unused_name(PLACE, {*source.names, *(i.name for i in places.values())})
@@ -62,7 +64,7 @@ def _place(window: exp.Window, names: Sequence[str], places: dict[Expr, Item], s
 
 
 def with_ties(order: exp.Order | None, names: Sequence[str]) -> exp.Order:
-    """The order and the tie columns, in the direction of its last key."""
+    """Return the order followed by the tie columns, in the direction of its last key."""
     keys = [] if order is None else [k.copy() for k in order.expressions]
     descends = bool(keys) and bool(keys[-1].args.get("desc"))
     known = {k.this for k in keys}
@@ -73,14 +75,15 @@ def with_ties(order: exp.Order | None, names: Sequence[str]) -> exp.Order:
 
 
 def with_arrival(expr: Expr, ties: Sequence[Expr], type_: pa.DataType) -> Expr:
-    """An aggregate, perhaps with FILTER, IGNORE NULLS and OVER, that gives one answer however its rows come."""
+    """Return an aggregate, with its FILTER, IGNORE NULLS and OVER, in a form whose result does not depend on the order
+    of its rows."""
     window = expr if isinstance(expr, exp.Window) else None
     call, condition, skips = unwrapped(expr.this if window is not None else expr)
     value = call.this
     made = call.copy()
 
     def asked(made: Expr, *present: Expr) -> Expr:
-        """A call over the rows that have all of `present`."""
+        """Return a call restricted to rows in which all of `present` are not NULL."""
         tests = [exp.Not(this=exp.Is(this=p.copy(), expression=exp.Null())) for p in present]
         where = exp.and_(*([condition.copy()] if condition is not None else []), *tests) if condition or tests else None
         made = made if where is None else exp.Filter(this=made, expression=exp.Where(this=where))
@@ -121,7 +124,7 @@ def with_arrival(expr: Expr, ties: Sequence[Expr], type_: pa.DataType) -> Expr:
 
 
 def _joined(call: Expr, ties: Sequence[Expr], asked: Callable[..., Expr]) -> Expr:
-    """`listagg` as a list that is joined; NULL where there is nothing to join."""
+    """Return `listagg` as a joined list; NULL if there is nothing to join."""
     distinct = isinstance(call.this, exp.Distinct)
     value = exp.cast(call.this.expressions[0] if distinct else call.this, "string")
     separator = call.args.get("separator") or exp.Literal.string("")
@@ -135,7 +138,7 @@ def _joined(call: Expr, ties: Sequence[Expr], asked: Callable[..., Expr]) -> Exp
 
 
 def unwrapped(expr: Expr) -> tuple[Expr, Expr | None, bool]:
-    """The call itself, the condition of its FILTER, and whether it skips NULLs."""
+    """Return the call itself, the condition of its FILTER, and whether it skips NULLs."""
     condition, skips = None, False
     while isinstance(expr, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
         if isinstance(expr, exp.Filter):

@@ -1,6 +1,6 @@
-"""Bounds on columns, and what follows from them: the rules that operators share.
+"""Bounds on columns, and the rules for deriving them that operators share.
 
-In: the bounds of columns, conditions. Out: further bounds. What a bound promises is said in `belvedere.plan.bounds`.
+In: the bounds of columns, conditions. Out: further bounds. `belvedere.plan.bounds` defines the meaning of a bound.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from belvedere.plan.monotone import FOREVER, NEVER, combine, monotone
 Bounds = Mapping[str, int]
 """Column -> bound in microseconds."""
 Known = Callable[[str], Bounds | None]
-"""Function from a scanned relation's id to its bounds; None for a relation that holds nothing back (a table without a
-watermark).
-"""
+"""Function from a scanned relation's id to its bounds; None for a relation without bounds that never delays others (a
+table without a watermark)."""
 
 
 def given(pairs: Iterable[tuple[str, int | None]]) -> dict[str, int]:
@@ -30,12 +29,13 @@ def only(bounds: Bounds, names: tuple[str, ...]) -> dict[str, int]:
 
 
 def is_time(type_: pa.DataType) -> bool:
-    """Whether a column of this type can have a bound that rows are compared with."""
+    """Return whether columns of this type can have a bound."""
     return bool(pa.types.is_timestamp(type_) or pa.types.is_date(type_))
 
 
 def implied_bounds(bounds: Bounds, *conditions: Expr | None) -> dict[str, int]:
-    """The bounds and those that the comparisons of conditions make follow: from `a >= b - d` and a bound on b one on a."""
+    """Return the bounds, with those that comparisons in conditions imply: `a >= b - d` and a bound on b imply
+    one on a."""
     parts = [part for condition in conditions for part in conjuncts(condition)]
     found = dict(bounds)
     for _ in range(len(parts) + 1):
@@ -49,7 +49,7 @@ def implied_bounds(bounds: Bounds, *conditions: Expr | None) -> dict[str, int]:
 
 
 def _comparisons(part: Expr) -> list[tuple[Expr, Expr, bool]]:
-    """(smaller, greater, strictly) of a comparison; equality goes both ways."""
+    """Return the comparison as tuples (smaller, greater, strictly); equality gives both directions."""
     a, b = part.args.get("this"), part.args.get("expression")
     match part:
         case exp.Between():
@@ -73,7 +73,7 @@ def _is_null(part: Expr) -> bool:
 
 
 def _raise(bounds: dict[str, int], smaller: Expr, greater: Expr, strict: bool) -> None:
-    """From the bound of the smaller side a bound of the greater side's column."""
+    """Derive a bound of the greater side's column from that of the smaller side."""
     if not columns_of(smaller):
         return
     least, target = combine(bounds, smaller), monotone(greater)

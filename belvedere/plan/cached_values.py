@@ -1,8 +1,9 @@
-"""Values that are computed once for each node, by any number of threads.
+"""Lazily computed values of nodes, safe for several threads.
 
-In: a method. Out: `cached_property`. That of Python before 3.12 holds one lock for all instances of a class: two threads that ask for the
-schemas of two trees wait for each other for ever, where each has a filter over a join and a join over a filter. Here two threads may both
-compute a value; nodes are immutable, so it is the same.
+In: a method. Out: `cached_property`. Before Python 3.12, `functools.cached_property` holds one lock for all instances
+of a class. Two threads that compute the schemas of two trees can then deadlock: one with a filter over a join, the
+other with a join over a filter. Here two threads may both compute a value; nodes are immutable, so both values are
+equal.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property:
-        """As that of `functools`, without a lock. It is no data descriptor: the value in the instance's `__dict__` comes before it."""
+        """Like `functools.cached_property`, without a lock. It is not a data descriptor: the value in the instance's
+        `__dict__` has priority."""
 
         def __init__(self, compute: Callable[[Any], Any]):
             self._compute, self.__doc__ = compute, compute.__doc__

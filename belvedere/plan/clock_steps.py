@@ -1,7 +1,7 @@
-"""How often an expression of now() changes by time alone: `current_date` once a day, `date_trunc('hour', now())` once an hour.
+"""Clock steps of expressions with now(): `current_date` changes once a day, `date_trunc('hour', now())` once an hour.
 
-In: expressions. Out: the steps of the clock in which they change, in microseconds. All times are UTC, so that a step begins at a
-multiple of itself. Longer units than a day change at the beginning of some day: a day is their step.
+In: expressions. Out: the interval in microseconds at which time alone changes their value. All times are UTC, so a step
+begins at a multiple of its length. Units longer than a day change at the beginning of some day, so their step is a day.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ PARTS_OF_DATES = (exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.DayOf
 
 
 def clock_step(nodes: Iterable[Node]) -> int | None:
-    """The step in which time alone may change what these operators give; None where it may at any moment."""
+    """Return the interval at which time alone may change the result of these operators; None if it may change at any
+    moment."""
     clocks = (c for n in nodes for e in n.expressions for c in e.find_all(exp.CurrentTimestamp))
     steps = [_step(c) for c in clocks]
     return None if None in steps else min((s for s in steps if s is not None), default=None)
 
 
 def next_step(clock: int, step: int) -> int:
-    """When the step after this clock begins."""
+    """Return the time at which the next step begins."""
     return (clock // step + 1) * step
 
 
 def _step(clock: Expr) -> int | None:
-    """That of the first rounding around a clock, which it may be moved within by whole steps."""
+    """Return the step of the innermost rounding around a clock. The rounded clock may be shifted by whole steps."""
     node, moved = clock, 0
     while (above := node.parent) is not None:
         found = _rounded(above, node)
@@ -50,12 +51,12 @@ def _step(clock: Expr) -> int | None:
 
 
 def _rounded(node: Expr, inside: Expr) -> int | None:
-    """The step of a rounding of `inside`; None where it is none."""
+    """Return the step of a rounding of `inside`; None if it is not one."""
     if isinstance(node, exp.TimestampTrunc | exp.DateTrunc) and node.this is inside:
         return _of_unit(node.args.get("unit"))
     if isinstance(node, exp.Extract) and node.expression is inside:
         unit = node.this.name.upper()
-        return None if unit == "SECOND" else _of_unit(node.this)  # it has a fraction
+        return None if unit == "SECOND" else _of_unit(node.this)  # seconds keep their fraction
     is_date = isinstance(node, exp.Cast) and node.to.this is exp.DataType.Type.DATE
     return DAY if is_date or isinstance(node, PARTS_OF_DATES) else None
 
@@ -66,7 +67,7 @@ def _of_unit(unit: Expr | None) -> int | None:
 
 
 def _length(interval: Expr) -> int | None:
-    """The length of an interval of whole seconds, minutes, hours or days."""
+    """Return the length of an interval of whole seconds, minutes, hours or days."""
     interval = interval.unnest()
     unit = interval.args.get("unit") if isinstance(interval, exp.Interval) else None
     name = "" if unit is None else unit.name.upper().removesuffix("S")

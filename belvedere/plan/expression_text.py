@@ -1,4 +1,4 @@
-"""Expressions as text for people."""
+"""Expressions as text for display."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from belvedere.spark_sql.dialect import SparkSql
 
 
 def expression_text(expr: Expr) -> str:
-    """An expression without the quotes around plain names."""
+    """Return an expression as text, without quotes around plain names."""
     text: str = expr.sql(dialect=SparkSql, comments=False)
     return text.replace("`", "")

@@ -1,4 +1,4 @@
-"""Small questions about scalar expressions: what they read, what they say is equal; and renaming.
+"""Helpers for scalar expressions: columns that they read, implied equalities, and renaming.
 
 Expressions are sqlglot trees and never changed in place: every rewrite here works on a copy.
 """
@@ -11,41 +11,41 @@ from sqlglot import exp
 
 Expr = exp.Expr
 SHORT = 16
-"""Conditions of a conjunction that is a chain; a longer one is a tree of little depth."""
+"""Maximum number of conditions in a chained conjunction; longer ones become a balanced tree."""
 
 
 def column(name: str) -> exp.Column:
-    """A reference to a column of the input, by its exact name."""
+    """Return a reference to a column of the input, by its exact name."""
     return exp.Column(this=exp.to_identifier(name, quoted=True))
 
 
 def columns(names: Iterable[str]) -> tuple[Expr, ...]:
-    """References to columns of the input."""
+    """Return references to columns of the input."""
     return tuple(column(n) for n in names)
 
 
 def call(name: str, *arguments: Expr) -> exp.Anonymous:
-    """A call of a function by its name in Spark."""
+    """Return a call of a Spark function by name."""
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
 def row_number(partition: Sequence[Expr], order: exp.Order | None) -> exp.Window:
-    """`row_number() OVER (PARTITION BY ... ORDER BY ...)`."""
+    """Return `row_number() OVER (PARTITION BY ... ORDER BY ...)`."""
     return exp.Window(this=exp.RowNumber(), partition_by=[e.copy() for e in partition], order=order, over="OVER")
 
 
 def columns_of(expr: Expr) -> frozenset[str]:
-    """The names of the columns that an expression reads."""
+    """Return the names of the columns that an expression reads."""
     return frozenset(c.name for c in expr.find_all(exp.Column))
 
 
 def reads_clock(expr: Expr) -> bool:
-    """Whether `now()` occurs in it."""
+    """Return whether the expression contains `now()`."""
     return expr.find(exp.CurrentTimestamp) is not None
 
 
 def replace_columns(expr: Expr, replacement: Mapping[str, Expr] | Callable[[str], Expr | None]) -> Expr:
-    """A copy with columns replaced by other expressions; columns without a replacement stay."""
+    """Return a copy with columns replaced by other expressions; columns without a replacement stay."""
     look_up = replacement.get if isinstance(replacement, Mapping) else replacement
 
     def change(node: Expr) -> Expr:
@@ -62,13 +62,13 @@ def replace_columns(expr: Expr, replacement: Mapping[str, Expr] | Callable[[str]
 
 
 def map_columns(expr: Expr, change: Callable[[exp.Column], Expr]) -> Expr:
-    """A copy with every column changed."""
+    """Return a copy in which `change` is applied to every column."""
     result: Expr = expr.transform(lambda node: change(node) if isinstance(node, exp.Column) else node)
     return result
 
 
 def map_operands(node: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The node itself with each of its operands changed; its names and types stay."""
+    """Apply `change` to each operand of the node in place and return the node; its names and types stay."""
     for key, value in list(node.args.items()):
         if isinstance(value, list):
             node.set(key, [change(v) if isinstance(v, exp.Expr) else v for v in value])
@@ -78,7 +78,7 @@ def map_operands(node: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def conjuncts(condition: Expr | None) -> tuple[Expr, ...]:
-    """The parts of a conjunction; none for None."""
+    """Return the parts of a conjunction; none for None."""
     if condition is None:
         return ()
     if isinstance(condition, exp.Paren):
@@ -89,27 +89,27 @@ def conjuncts(condition: Expr | None) -> tuple[Expr, ...]:
 
 
 def equated(condition: Expr | None) -> tuple[tuple[str, Expr], ...]:
-    """Each column that a conjunction says is equal to something, with that."""
+    """Return each column that a conjunction equates with an expression, and the expression."""
     equalities = [part for part in conjuncts(condition) if isinstance(part, (exp.EQ, exp.NullSafeEQ))]
     sides = (side for e in equalities for side in ((e.left, e.right), (e.right, e.left)))
     return tuple((a.name, b) for a, b in sides if isinstance(a, exp.Column))
 
 
 def conjunction(parts: Iterable[Expr]) -> Expr | None:
-    """The parts joined by AND; None for none."""
+    """Return the parts joined by AND; None for none."""
     given = list(parts)
     if len(given) < 2:
         return given[0].copy() if given else None
     if len(given) > SHORT:
         half = len(given) // 2
         return exp.And(this=conjunction(given[:half]), expression=conjunction(given[half:]))
-    result: Expr = _operand(given[0])  # the first may be an OR, which binds less than AND
+    result: Expr = _operand(given[0])  # the first may be an OR, which binds less tightly than AND
     for part in given[1:]:
         result = exp.And(this=result, expression=exp.paren(part, copy=True))
     return result
 
 
 def _operand(expr: Expr) -> Expr:
-    """A copy that may stand beside any operator: in parentheses where it is one itself."""
+    """Return a copy that may be an operand of any operator: operators are put in parentheses."""
     loose = isinstance(expr, (exp.Binary, exp.Not, exp.Neg, exp.Between, exp.In)) and not isinstance(expr, exp.Dot)
     return exp.paren(expr, copy=True) if loose else expr.copy()

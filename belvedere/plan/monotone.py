@@ -1,8 +1,8 @@
-"""Expressions that never fall while one of their columns rises: how a bound on that column becomes one on the expression.
+"""Expressions that are non-decreasing in one of their columns: a bound on the column gives a bound on the expression.
 
-In: a resolved expression over TIMESTAMP or DATE columns. Out: the column and a function of microseconds, or None. Also intervals of
-fixed length. A bound on a DATE is its midnight, on a number made of a time that number. What functions do says `belvedere.plan.rising`;
-here are operators, casts, and expressions of several columns.
+In: a resolved expression over TIMESTAMP or DATE columns, or intervals of fixed length. Out: the column and a function
+of microseconds, or None. The bound of a DATE is its midnight; the bound of a number derived from a time is that number.
+`belvedere.plan.rising` covers functions. This module covers operators, casts, and expressions of several columns.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from belvedere.plan.expressions import Expr
 from belvedere.plan.rising import Rise, floor_day, in_months, rise_of, shift_by, time_literal, whole_number
 
 NEVER = -(2**63)
-"""No bound yet: any time may still come."""
+"""No bound yet: any time may still arrive."""
 FOREVER = 2**63 - 1
-"""Nothing will change any more."""
+"""Bound after which nothing changes any more."""
 SPAN = ("DAY", "HOUR", "MINUTE", "SECOND")
 
 
 LAST_TIME = 253402300799_999_999
-"""The last microsecond of the year 9999: nothing comes later, so what waits for it waits for the end of the input."""
+"""Last microsecond of the year 9999. No time is later, so rows that wait for it wait for the end of the input."""
 
 
 @dataclass(frozen=True)
 class Monotone:
-    """`column` and the function that the expression is of it; `shift` where it is the column itself or moved by so much."""
+    """`column` and a non-decreasing function of it. `shift` is set if the function only adds a constant."""
 
     column: str
     step: CalendarStep
     shift: int | None = None
     above: int | None = None
-    """How far above the column the expression can be; None where that is not known."""
+    """Maximum of the expression minus the column; None if unknown."""
     numeric: bool = False
-    """Whether it is a number made of a time."""
+    """Whether the value is a number derived from a time."""
 
     def __call__(self, bound: int) -> int:
         return bound if bound in (NEVER, FOREVER) else max(NEVER, min(FOREVER, self.step(bound)))
 
 
 def monotone(expr: Expr) -> Monotone | None:
-    """An expression as a non-decreasing function of one column; None where it is not known to be one."""
+    """Return an expression as a non-decreasing function of one column; None if it is not known to be one."""
     match expr:
         case exp.Column():
             return Monotone(expr.name, _same, shift=0, above=0)
@@ -66,13 +66,15 @@ def monotone(expr: Expr) -> Monotone | None:
 
 
 def reach(expr: Expr) -> tuple[str, int] | None:
-    """The one column of an expression of times, and how far above it the expression can be; None where that is not known."""
+    """Return the only column of a time expression, and the maximum of the expression minus the column; None if
+    unknown."""
     found = monotone(expr)
     return None if found is None or found.above is None else (found.column, found.above)
 
 
 def interval_length(expr: Expr) -> int | None:
-    """The microseconds of an interval literal of weeks or less, or of a sum of such; None for any other expression."""
+    """Return the microseconds of an interval literal of weeks or less, or of a sum of such; None for any other
+    expression."""
     inner = expr.unnest()
     if isinstance(inner, exp.Neg):
         length = interval_length(inner.this)
@@ -94,7 +96,7 @@ def interval_length(expr: Expr) -> int | None:
 
 
 def _span_length(text: str, first: str, last: str) -> int | None:
-    """`'1 02:03' DAY TO MINUTE`."""
+    """Return the microseconds of an interval such as `'1 02:03' DAY TO MINUTE`."""
     if first not in SPAN or last not in SPAN:
         return None
     units = SPAN[SPAN.index(first) : SPAN.index(last) + 1]
@@ -113,7 +115,7 @@ def _same(time: int) -> int:
 
 
 def _moved(expr: exp.Add | exp.Sub) -> Monotone | None:
-    """A time plus or minus an interval or, of a date, days; a number plus or minus a constant."""
+    """Handle a time plus or minus an interval, a date plus or minus days, or a number plus or minus a constant."""
     inner, length = monotone(expr.this), interval_length(expr.expression)
     if inner is None:
         return _mirrored(expr)
@@ -129,7 +131,7 @@ def _moved(expr: exp.Add | exp.Sub) -> Monotone | None:
 
 
 def _mirrored(expr: exp.Add | exp.Sub) -> Monotone | None:
-    """`INTERVAL '1' HOUR + t`."""
+    """Handle `INTERVAL '1' HOUR + t`."""
     length = interval_length(expr.this) if isinstance(expr, exp.Add) else None
     return None if length is None else _after(monotone(expr.expression), shift_by(length))
 
@@ -152,7 +154,7 @@ def _moved_by_months(expr: exp.Add | exp.Sub, inner: Monotone) -> Monotone | Non
 
 
 def _rounded_number(expr: exp.Add | exp.Sub, inner: Monotone) -> Monotone | None:
-    """`n - n % 60`, `n - pmod(n - c, 60)`: rounded to a multiple; `%` towards zero."""
+    """Handle `n - n % 60` and `n - pmod(n - c, 60)`: rounding to a multiple; `%` rounds towards zero."""
     rest = expr.expression.unnest()
     if not isinstance(expr, exp.Sub) or not inner.numeric:
         return None
@@ -171,7 +173,7 @@ def _rounded_number(expr: exp.Add | exp.Sub, inner: Monotone) -> Monotone | None
 
 
 def _base(expr: Expr) -> tuple[Expr, int | None]:
-    """A number and what is taken from it."""
+    """Split a number into an expression and the constant subtracted from it."""
     if not isinstance(expr, exp.Sub):
         return expr, 0
     origin = expr.expression.unnest()
@@ -181,7 +183,7 @@ def _base(expr: Expr) -> tuple[Expr, int | None]:
 
 
 def _scaled(expr: exp.Mul | exp.IntDiv) -> Monotone | None:
-    """A number times or divided by a positive constant; DIV rounds towards zero."""
+    """Handle a number multiplied or divided by a positive constant; DIV rounds towards zero."""
     a, b = expr.this, expr.expression
     if isinstance(expr, exp.IntDiv):
         return _divided(expr, int) if whole_number(b) is not None else None
@@ -194,7 +196,7 @@ def _scaled(expr: exp.Mul | exp.IntDiv) -> Monotone | None:
 
 
 def _divided(expr: Expr, to_whole: Callable[[float], int]) -> Monotone | None:
-    """A quotient of a number and a positive constant, made whole."""
+    """Handle the quotient of a number and a positive constant, rounded to an integer."""
     inner, size = monotone(expr.this), whole_number(expr.expression)
     if inner is None or not inner.numeric or size is None or size <= 0:
         return None
@@ -226,7 +228,7 @@ TIMES = (
 
 
 def _after(inner: Monotone | None, rise: Rise) -> Monotone | None:
-    """What a function makes of an expression."""
+    """Return the composition of a function with its argument."""
     if inner is None:
         return None
     first, step = inner.step, rise.step
@@ -236,7 +238,8 @@ def _after(inner: Monotone | None, rise: Rise) -> Monotone | None:
 
 
 def combine(bounds: Mapping[str, int], expr: Expr, never_null: Collection[str] = ()) -> int | None:
-    """The bound of an expression given its columns'; None where none follows. Columns that are not `never_null` may be NULL."""
+    """Return the bound of an expression, given its columns' bounds; None if there is none. Columns outside `never_null`
+    may be NULL."""
     match expr:
         case exp.Paren():
             return combine(bounds, expr.this, never_null)
@@ -254,13 +257,14 @@ def combine(bounds: Mapping[str, int], expr: Expr, never_null: Collection[str] =
             found = monotone(expr)
             if found is not None:
                 return found(bounds[found.column]) if found.column in bounds else None
-            rise = rise_of(expr)  # of several columns
+            rise = rise_of(expr)  # expressions of several columns
             inner = None if rise is None else combine(bounds, rise[0], never_null)
             return inner if rise is None or inner is None or inner in (NEVER, FOREVER) else rise[1].step(inner)
 
 
 def _part(bounds: Mapping[str, int], expr: Expr | None, never_null: Collection[str]) -> int | None:
-    """The bound of one of the values that an expression may have: NULL is below no bound, and no time is beyond the last one."""
+    """Return the bound of one possible value of an expression. NULL is below no bound, and no time exceeds the last
+    one."""
     beyond = expr is None or isinstance(expr, exp.Null) or time_literal(expr) == LAST_TIME
     return FOREVER if beyond or expr is None else combine(bounds, expr, never_null)
 
@@ -271,7 +275,8 @@ def _least(parts: list[int | None]) -> int | None:
 
 
 def _combine_greatest(bounds: Mapping[str, int], expr: exp.Greatest, never_null: Collection[str]) -> int | None:
-    """The greatest of what is never NULL; NULLs are left out, so of other values the least."""
+    """Return the greatest bound of the arguments. If a column may be NULL, return the least one, because `greatest` skips
+    NULLs."""
     parts = [expr.this, *expr.expressions]
     if any(c.name not in never_null for c in expr.find_all(exp.Column)):
         return _least([combine(bounds, p, never_null) for p in parts])
@@ -280,7 +285,7 @@ def _combine_greatest(bounds: Mapping[str, int], expr: exp.Greatest, never_null:
 
 
 def _combine_least(bounds: Mapping[str, int], expr: exp.Least, never_null: Collection[str]) -> int | None:
-    """The least of all; the bound of a constant is itself, until nothing will change any more."""
+    """Return the least bound of all arguments. The bound of a constant is itself, until nothing changes any more."""
     parts = [expr.this, *expr.expressions]
     constants = [c for p in parts if (c := time_literal(p)) is not None]
     least = _least([combine(bounds, p, never_null) for p in parts if time_literal(p) is None])
@@ -288,14 +293,14 @@ def _combine_least(bounds: Mapping[str, int], expr: exp.Least, never_null: Colle
 
 
 def _until_sure(expr: exp.Coalesce, never_null: Collection[str]) -> list[Expr]:
-    """The arguments of COALESCE up to the first that is never NULL."""
+    """Return the arguments of COALESCE up to the first that is never NULL."""
     parts = [expr.this, *expr.expressions]
     sure = (n for n, p in enumerate(parts) if (found := monotone(p)) is not None and found.column in never_null)
     return parts[: next(sure, len(parts)) + 1]
 
 
 def _combine_cases(bounds: Mapping[str, int], expr: exp.Case, never_null: Collection[str]) -> int | None:
-    """The least of the branches; after `WHEN c IS NULL` c is not NULL."""
+    """Return the least bound of the branches; after `WHEN c IS NULL`, c is not NULL."""
     parts: list[int | None] = []
     for branch in expr.args["ifs"]:
         parts.append(_part(bounds, branch.args["true"], never_null))

@@ -1,7 +1,8 @@
-"""Expressions that would fail give NULL instead (`on_error = "null"` in the project file).
+"""NULL instead of errors in expressions (`on_error = "null"` in the project file).
 
-In: an expression. Out: the same with Spark's `try_` forms of arithmetic, casts, element access, sums, and of functions that read text or
-make dates. Interval arithmetic and comparisons with the clock stay as they are: they do not fail in practice, and other rewrites read them.
+In: an expression. Out: the same with Spark's `try_` forms of arithmetic, casts, element access, sums, and of functions
+that parse text or create dates. Interval arithmetic and comparisons with the clock stay unchanged: in practice they do
+not fail, and other rewrites match them.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ UNIX_FORMAT = "yyyy-MM-dd HH:mm:ss"
 
 
 def forgiving(expr: Expr, source: Schema) -> Expr:
-    """A copy of an expression over columns of `source` that gives NULL where it would fail."""
+    """Return a copy of an expression over columns of `source` that gives NULL instead of an error."""
     result: Expr = exp.paren(expr, copy=True)
-    for node in reversed(list(result.walk())):  # from the leaves up: `transform` does not go into what it has replaced
+    # from the leaves up, because `transform` does not visit its own replacements
+    for node in reversed(list(result.walk())):
         changed = _forgive(node, source)
         if changed is not node:
             node.replace(changed)
@@ -45,7 +47,7 @@ def _forgive(node: Expr, source: Schema) -> Expr:
             return node
         return call(name, *sides)
     if isinstance(node, exp.Cast) and not node.args.get("safe") and WRITTEN not in node.args:  # `7L` is a literal
-        return exp.TryCast(this=node.this, to=node.args["to"], safe=True)  # printed as CAST unless it is safe
+        return exp.TryCast(this=node.this, to=node.args["to"], safe=True)  # printed as CAST unless `safe`
     if isinstance(node, exp.IntDiv):
         guarded = exp.func("nullif", node.expression.copy(), exp.Literal.number(0), dialect="spark")
         return exp.IntDiv(this=node.this, expression=guarded)
@@ -64,7 +66,7 @@ def _forgive(node: Expr, source: Schema) -> Expr:
 
 
 def _call(node: Expr, row: Function | None) -> Expr:
-    """A function by its forgiving form, or kept from the arguments that it fails for."""
+    """Return the variant of a function that gives NULL, or a condition that skips arguments for which it fails."""
     if row is not None and row.forgiving is not None:
         return call(row.forgiving, *node.iter_expressions())
     if isinstance(node, exp.StrToUnix) and not isinstance(node.this, exp.CurrentTimestamp):
@@ -88,7 +90,7 @@ def _call(node: Expr, row: Function | None) -> Expr:
 
 
 def _reading_text(node: Expr, source: Schema) -> Expr:
-    """A comparison or function that reads text as a number or time: NULL where the text is none."""
+    """Return a comparison or function that parses text as a number or time, with NULL for invalid text."""
     children = list(node.iter_expressions())
     types = [_type(c, source) for c in children]
     row = function_of(node)
@@ -114,9 +116,9 @@ def _read_as(other: pa.DataType) -> str | None:
 
 
 def _element(node: exp.Bracket, source: Schema) -> Expr:
-    """Element access that gives NULL beside the array; of a map it always does."""
+    """Return an element access that gives NULL outside the array; access to a map always does."""
     found = _type(node.this, source)
-    if node.args.get("offset"):  # try_element_at, which still fails for the place 0
+    if node.args.get("offset"):  # try_element_at, which still fails for index 0
         index = node.expressions[0]
         if found is not None and pa.types.is_list(found):
             index = exp.Nullif(this=index.copy(), expression=exp.Literal.number(0))

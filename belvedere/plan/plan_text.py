@@ -1,7 +1,7 @@
-"""A plan as an indented tree for people: golden tests and `explain`.
+"""A plan as an indented tree for display: golden tests and `explain`.
 
-In: a plan. Out: one line per operator, its inputs indented below. Hidden columns are in parentheses; the key is named where
-it is not plain.
+In: a plan. Out: one line per operator, its inputs indented below. Hidden columns are in parentheses; the key is shown
+if it is not obvious.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from belvedere.plan.operators.node import Node
 
 
 def plan_text(node: Node, indent: str = "") -> str:
-    """The tree, two spaces per level, without a line end at the end."""
+    """Return the tree, two spaces per level, without a final line end."""
     lines = [indent + node.text]
     lines += [plan_text(child, indent + "  ") for child in node.inputs]
     for name, plan in node.inner_plans:

@@ -1,8 +1,9 @@
-"""The functions that never fall while their argument rises: how far each moves a bound on it.
+"""Functions that are non-decreasing in their argument, and their effect on its bound.
 
-In: a call over TIMESTAMP, DATE or a number made of one. Out: the argument, and a function of its microseconds (of a number: of itself), or
-None. Each row of `RISING` is one function. Its proof is a step that never falls; where the function itself falls (a clock that is put
-back), the step is the least value that it still takes. Nothing is assumed of functions without a row.
+In: a call over TIMESTAMP, DATE or a number derived from one. Out: the argument, and a function of its microseconds (for
+a number: of itself), or None. Each row of `RISING` is one function, proved by a step that never decreases. If the
+function itself decreases (a clock that is put back), the step is the least later value. Functions without a row are not
+assumed to be monotone.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from belvedere.values.instants import EPOCH, instant, microseconds
 
 SHORT_UNITS = {"MM": "MONTH", "MON": "MONTH", "YYYY": "YEAR", "YY": "YEAR", "DD": "DAY"}
 WEEKDAYS = "THFRSASUMOTUWE"
-"""From that of the 1st of January 1970 on."""
+"""Initials of the weekdays from that of the 1st of January 1970 on."""
 HOUR, DAY = UNITS["HOUR"], UNITS["DAY"]
 FARTHEST_ZONE = 16 * HOUR
-"""No clock on Earth has been farther from UTC."""
+"""Maximum distance of a local clock from UTC, in microseconds."""
 
 
 @dataclass(frozen=True)
 class Rise:
-    """What a function makes of the microseconds of its argument (or of a number)."""
+    """Effect of a function on the microseconds of its argument (or on a number)."""
 
     step: CalendarStep
     shift: int | None = None
-    """By how much it moves the argument, where it does nothing else."""
+    """Constant that it adds, if it does nothing else."""
     above: int | None = None
-    """How far above the argument the value can be; None where that is not known."""
+    """Maximum of the value minus the argument; None if unknown."""
     numeric: bool = False
     """Whether the value is a number."""
 
@@ -46,18 +47,18 @@ Rising = Callable[[Expr], tuple[Expr, Rise] | None]
 
 
 def rise_of(call: Expr) -> tuple[Expr, Rise] | None:
-    """The argument of a call that rises with it, and how; None where the call is not known to rise."""
+    """Return the argument in which a call is non-decreasing, and its effect; None if the call is not known to be."""
     row = RISING.get(function_name(call))
     return None if row is None else row(call)
 
 
 def arguments(call: Expr) -> list[Expr]:
-    """The arguments of a call that the parser knows by its name alone."""
+    """Return the arguments of a call, also if sqlglot knows it only by name."""
     return list(call.expressions)
 
 
 def whole_number(expr: Expr | None) -> int | None:
-    """An integer literal, perhaps negative."""
+    """Return the value of an integer literal, perhaps negative, or None."""
     if isinstance(expr, exp.Neg):
         found = whole_number(expr.this)
         return None if found is None else -found
@@ -66,7 +67,7 @@ def whole_number(expr: Expr | None) -> int | None:
 
 
 def time_literal(expr: Expr | None) -> int | None:
-    """The microseconds of `TIMESTAMP '...'` or `DATE '...'`; a text without a zone is UTC."""
+    """Return the microseconds of `TIMESTAMP '...'` or `DATE '...'`; a text without a zone is UTC."""
     inner = expr.unnest() if expr is not None else None
     while isinstance(inner, exp.Cast | exp.TimeStrToTime | exp.TsOrDsToDate | exp.TsOrDsToTimestamp):
         inner = inner.this.unnest()
@@ -82,17 +83,17 @@ def time_literal(expr: Expr | None) -> int | None:
 
 
 def rounded(step: CalendarStep | None) -> Rise | None:
-    """Rounding down: the value is never above its argument."""
+    """Return rounding down: the value is never above its argument."""
     return None if step is None else Rise(step, above=0)
 
 
 def shift_by(by: int) -> Rise:
-    """Moving by so many microseconds."""
+    """Return a shift by this number of microseconds."""
     return Rise(lambda t: t + by, by, by)
 
 
 def in_months(count: int) -> CalendarStep:
-    """So many months later, as SQL counts: the last day of the month where the day does not exist."""
+    """Return the addition of months as in SQL: the last day of the month if the day does not exist."""
     return lambda t: in_calendar(t, lambda d: add_months(d, count))
 
 
@@ -115,18 +116,20 @@ def _towards_zero(amount: int, size: int) -> int:
 
 
 def local_step(zone: str) -> CalendarStep | None:
-    """What a clock of the zone shows at an instant or later, at least: clocks that are put back show an hour twice."""
+    """Return a lower bound of the local times at an instant or later: a clock that is put back shows an hour twice."""
     return _least_later(_offset_at(zone))
 
 
 def utc_step(zone: str) -> CalendarStep | None:
-    """The instant at which a clock of the zone shows a time or a later one, at least: the hour that is left out is the one after it."""
+    """Return a lower bound of the instants at which a clock of the zone shows a time or a later one. A skipped hour
+    maps to the hour after it."""
     offset = _offset_at(zone)
     return None if offset is None else _least_later(lambda t: -_resolved(offset, t))
 
 
 def _resolved(offset: Callable[[int], int], local: int) -> int:
-    """How far a local time is from UTC: where clocks were put back the earlier instant counts, as Java says."""
+    """Return the UTC offset of a local time in microseconds. If the local time occurs twice, the earlier instant
+    counts, as in Java."""
     before, after = offset(local - DAY), offset(local + DAY)
     return (
         before
@@ -136,7 +139,8 @@ def _resolved(offset: Callable[[int], int], local: int) -> int:
 
 
 def _least_later(offset: Callable[[int], int] | None) -> CalendarStep | None:
-    """The least of `t + offset(t)` from a time on. An offset changes by hours and seldom, so two days say it."""
+    """Return the least `t + offset(t)` over all later t. Offsets change rarely and only by hours, so testing two days
+    is enough."""
     if offset is None:
         return None
 
@@ -158,7 +162,7 @@ def _least_later(offset: Callable[[int], int] | None) -> CalendarStep | None:
 
 
 def _change(offset: Callable[[int], int], before: int, after: int) -> int:
-    """The first microsecond of the new offset."""
+    """Return the first microsecond of the new offset."""
     old = offset(before)
     while after - before > 1:
         middle = (before + after) // 2
@@ -168,7 +172,7 @@ def _change(offset: Callable[[int], int], before: int, after: int) -> int:
 
 @cache
 def _offset_at(zone: str) -> Callable[[int], int] | None:
-    """How far clocks of a zone are from UTC at an instant, in microseconds; None for a name that is not known here."""
+    """Return the function from an instant to a zone's UTC offset, in microseconds; None for an unknown zone."""
     fixed = re.fullmatch(r"(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::(\d{1,2}))?(?::(\d{1,2}))?)?|Z", zone)
     if fixed is not None:
         sign, *parts = fixed.groups()
@@ -202,7 +206,7 @@ def _from_time_zone(call: Expr) -> tuple[Expr, Rise] | None:
 
 
 def _convert_timezone(call: Expr) -> tuple[Expr, Rise] | None:
-    """`convert_timezone([from,] to, t)`: without the first zone it is UTC, the session's."""
+    """Handle `convert_timezone([from,] to, t)`: the default of the first zone is UTC, the session's."""
     *zones, time = arguments(call)
     names = [_zone(z) for z in zones]
     steps = [utc_step(n) for n in names[:-1] if n is not None] + [local_step(n) for n in names[-1:] if n is not None]
@@ -217,7 +221,7 @@ def _convert_timezone(call: Expr) -> tuple[Expr, Rise] | None:
 
 
 def _one(rise: Callable[[Expr], Rise | None]) -> Rising:
-    """A function of its first argument."""
+    """Return the rule of a function that is non-decreasing in its first argument."""
 
     def row(call: Expr) -> tuple[Expr, Rise] | None:
         found = rise(call)
@@ -233,7 +237,7 @@ def _unit_of(call: Expr) -> str:
 
 
 def _whole_units(size: int, after_day: bool = False) -> Rising:
-    """The number of whole units since 1970, rounded down."""
+    """Return the rule for the number of whole units since 1970, rounded down."""
     return _one(
         lambda call: (
             None
@@ -244,7 +248,7 @@ def _whole_units(size: int, after_day: bool = False) -> Rising:
 
 
 def _of_number(size: int) -> Rising:
-    """A time from a number of units since 1970."""
+    """Return the rule for a time from a number of units since 1970."""
     return _one(lambda call: Rise(lambda n: n * size))
 
 
@@ -254,7 +258,7 @@ def _trunc(call: Expr) -> Rise | None:
 
 
 def _next_day(call: Expr) -> Rise | None:
-    """The first such day of the week after a date."""
+    """Handle `next_day`: the first such weekday after a date."""
     day = WEEKDAYS.find(str(call.args["expression"].name).upper()[:2])
     if day < 0 or not isinstance(call.args["expression"], exp.Literal):
         return None
@@ -266,7 +270,7 @@ def _to_date(call: Expr) -> Rise | None:
 
 
 def _plus_units(call: Expr) -> Rise | None:
-    """`dateadd(HOUR, 2, t)`, `timestampadd`."""
+    """Handle `dateadd(HOUR, 2, t)`, `timestampadd`."""
     unit = _unit_of(call).removesuffix("S")
     count = whole_number(call.args.get("expression"))
     if count is None:
@@ -277,7 +281,7 @@ def _plus_units(call: Expr) -> Rise | None:
 
 
 def _plus_days(call: Expr) -> Rise | None:
-    """`date_add(t, 1)`: a date."""
+    """Handle `date_add(t, 1)`: a date."""
     count = whole_number(call.args.get("expression"))
     if count is None or _unit_of(call) not in ("", "DAY"):
         return None
@@ -296,7 +300,7 @@ def _plus_months(call: Expr) -> Rise | None:
 
 
 def _added_months(call: Expr) -> tuple[Expr, Rise] | None:
-    """`add_months` of a column, or of a fixed date and a number of months that rises."""
+    """Handle `add_months` of a column, or of a fixed date and an increasing number of months."""
     origin = time_literal(call.this)
     if origin is None:
         return _one(_plus_months)(call)
@@ -309,7 +313,7 @@ def _last_day(call: Expr) -> Rise | None:
 
 
 def _since(call: Expr) -> Rise | None:
-    """`timestampdiff(SECOND, TIMESTAMP '...', t)`: whole units towards zero."""
+    """Handle `timestampdiff(SECOND, TIMESTAMP '...', t)`: whole units, rounded towards zero."""
     unit, origin = _unit_of(call).removesuffix("S"), time_literal(call.args.get("expression"))
     size = UNITS.get(unit)
     if unit in MONTHS and origin is not None:
@@ -320,7 +324,7 @@ def _since(call: Expr) -> Rise | None:
 
 
 def _months_since(origin: datetime, size: int) -> Rise | None:
-    """Whole months after the first moment of a month."""
+    """Return the number of whole months after the first moment of a month."""
     first = origin.year * 12 + origin.month
     if microseconds(origin) != microseconds(origin.replace(day=1, hour=0, minute=0, second=0, microsecond=0)):
         return None
@@ -328,7 +332,8 @@ def _months_since(origin: datetime, size: int) -> Rise | None:
 
 
 def _month(time: int) -> int:
-    """The number of a month, from January of the year 0 on; the first or last one for times beyond the calendar."""
+    """Return the number of a month, from January of the year 0 on; the first or last one for times beyond the
+    calendar."""
     try:
         found = instant(time)
     except OverflowError:
@@ -378,4 +383,4 @@ RISING: Mapping[str, Rising] = {
     "UnixMillis": _whole_units(UNITS["MILLISECOND"]),
     "UnixSeconds": _whole_units(UNITS["SECOND"]),
 }
-"""How each function moves a bound, by the key of its row in the table of functions."""
+"""Rule of each function, by the key of its row in the table of functions."""

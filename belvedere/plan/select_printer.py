@@ -1,7 +1,7 @@
-"""The operators of a plan as SELECT statements: what is the same in every database that computes plans.
+"""Operators of a plan as SELECT statements: the part common to all databases that compute plans.
 
-In: a plan. Out: one SELECT whose columns are those of the plan's schema. A database's printer is a subclass: it says names, types,
-expressions and exact forms, and prints by itself the operators that only it has, or has in another way. Nothing is executed here.
+In: a plan. Out: one SELECT whose columns are those of the plan's schema. A database's printer is a subclass: it prints
+names, types, expressions and exact forms, and the operators that are specific to it. Nothing is executed here.
 """
 
 from __future__ import annotations
@@ -36,17 +36,18 @@ JOIN_WORDS = {
 
 
 class SelectPrinter(ABC):
-    """Prints the operators that all databases have; `row_number` is the name of a row's number, which no column has."""
+    """Prints the operators that all databases have. `row_number` is the name of a row's number; no column has this
+    name."""
 
     row_number: ClassVar[str]
 
     @abstractmethod
     def query(self, node: Node) -> str:
-        """One SELECT."""
+        """Return one SELECT."""
 
     @abstractmethod
     def name(self, name: str) -> str:
-        """A column's name as an identifier."""
+        """Return a column's name as an identifier."""
 
     @abstractmethod
     def relation(self, node: Scan) -> str:
@@ -54,23 +55,23 @@ class SelectPrinter(ABC):
 
     @abstractmethod
     def expression(self, expr: Expr, schema: Schema) -> str:
-        """An expression over the columns of a schema."""
+        """Return an expression over the columns of a schema."""
 
     @abstractmethod
     def item(self, item: Item, schema: Schema, aggregates: bool = False) -> str:
-        """A value with its name, of the item's type; `aggregates`: over the rows of a group."""
+        """Return a value with its name, cast to the item's type; `aggregates`: over the rows of a group."""
 
     @abstractmethod
     def aligned(self, own: Column, requested: Column) -> str:
-        """A column of a branch as the column of the whole."""
+        """Return a column of a branch in the form of the union's column."""
 
     @abstractmethod
     def order_key(self, order: Order, schema: Schema) -> str:
-        """One key of ORDER BY with its direction and the place of NULLs."""
+        """Return one key of ORDER BY with its direction and the position of NULLs."""
 
     @abstractmethod
     def last_number(self, node: TopK) -> str:
-        """The number of the last row that a TopK takes; empty where it takes all."""
+        """Return the number of the last row that a TopK takes; empty if it takes all."""
 
     @abstractmethod
     def semi_join(self, node: Join, left: str, right: str) -> str:
@@ -139,12 +140,12 @@ class SelectPrinter(ABC):
         return f"{self.side(node, node.left)} {node.kind.value.upper()} {self.side(node, node.right)}"
 
     def side(self, node: SetOperation, side: Node) -> str:
-        """One side of INTERSECT or EXCEPT."""
+        """Return one side of INTERSECT or EXCEPT."""
         items = ", ".join(self.aligned(*pair) for pair in zip(side.schema.columns, node.schema.columns, strict=True))
         return f"SELECT {items} FROM {self.source(side)}"
 
     def top_k(self, node: TopK) -> str:
-        """Row numbers in the order, ties broken by the key; the columns themselves are kept as they are."""
+        """Return row numbers in the order, ties broken by the key; the columns themselves are unchanged."""
         order = ", ".join(self.order_key(o, node.input.schema) for o in node.order + node.tie_order) or "1"
         by = f"PARTITION BY {', '.join(map(self.name, node.partition))} " if node.partition else ""
         columns, number = self.columns(node.input), self.row_number

@@ -1,4 +1,4 @@
-"""Sorting of rows as Arrow, in Spark's order: NaN is greater than every number, and NULLs are placed by the order.
+"""Sorting of Arrow rows in Spark's order: NaN is greater than every number, and the order places NULLs.
 
 In: a table that has the columns of the order. Out: indices of its rows, or the rows. Tied rows keep their positions.
 """
@@ -14,14 +14,14 @@ from belvedere.plan.operators.nodes import Order
 
 
 def sorted_rows(rows: pa.Table, order: Sequence[Order]) -> pa.Table:
-    """The rows in an order by columns; as they are where it names one that is not there."""
+    """Return the rows in an order by columns; unchanged if the order names a missing column."""
     if not order or any(o.expr.name not in rows.schema.names for o in order):
         return rows
     return rows.take(sorted_places(rows, order))
 
 
 def sorted_places(rows: pa.Table, order: Sequence[Order]) -> pa.Array:
-    """The numbers of the rows in that order."""
+    """Return the indices of the rows in that order."""
     places = pa.array(range(rows.num_rows), pa.int64())
     for key in reversed(order):
         values = rows[key.expr.name]
@@ -33,7 +33,7 @@ def sorted_places(rows: pa.Table, order: Sequence[Order]) -> pa.Array:
 
 
 def _sorted(places: pa.Array, values: pa.ChunkedArray, descending: bool) -> pa.Array:
-    """Places by the values there; equal ones stay as they are."""
+    """Sort positions by their values; equal ones keep their order (stable sort)."""
     there = values.take(places)
     direction = "descending" if descending else "ascending"
     return places.take(pc.sort_indices(pa.table({"v": there}), sort_keys=[("v", direction)]))

@@ -1,1 +1,1 @@
-"""The relational operators: frozen dataclasses. `nodes` has those of SQL."""
+"""Relational operators: frozen dataclasses. `nodes` collects those of SQL."""

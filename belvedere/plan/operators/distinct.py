@@ -1,4 +1,4 @@
-"""Each row once."""
+"""DISTINCT: removes duplicate rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from belvedere.schema import Schema
 
 @dataclass(frozen=True)
 class Distinct(Node):
-    """Each row once. All columns of the input count and all are kept (the language projects hidden ones away first)."""
+    """Removes duplicate rows. All input columns, including hidden ones, are compared and kept; the language removes
+    hidden ones before."""
 
     input: Node
 
@@ -34,7 +35,8 @@ class Distinct(Node):
         return Distinct(pruned_inside(self.input))
 
     def with_key_columns(self) -> Node:
-        """Every column counts: a key that the input has beside them would change the meaning."""
+        """Return the node with the key of all its columns. A key column of the input beside them would change the
+        result."""
         return Distinct(keep_columns(self.input.with_key_columns(), self.input.schema.names))
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:

@@ -13,15 +13,16 @@ from belvedere.plan.operators.node import Node
 from belvedere.schema import TIMESTAMP, Column, Schema
 
 UNDO, PTIME, VERSION, SEQUENCE = "undo", "ptime", "ver", "_seq"
-"""The columns that a changelog adds (One SQL, extension 4), and the hidden number of its rows."""
+"""Columns that a changelog adds (One SQL, extension 4), and the hidden number of its rows."""
 
 
 @dataclass(frozen=True)
 class Emit(Node):
     """When the input's changes appear, and in which form (One SQL, extensions 4 to 7).
 
-    `watermark`: a row once it is complete. `delay` in microseconds: the changes of a group that long after the first of them. Without
-    `stream` the relation itself as it was last emitted; with it the changelog: rows in the order in which they were emitted.
+    `watermark`: a row appears when it is complete. `delay` in microseconds: the changes of a group appear this time
+    after the first of them. Without `stream` the result is the relation as last emitted. With it the result is the
+    changelog: rows in the order of emission.
     """
 
     input: Node
@@ -52,5 +53,5 @@ class Emit(Node):
         return " ".join(words)
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:
-        # what a delay holds back comes out later, however far the bound is; completion lets all of a group out
+        # a delay may emit rows after any bound has passed; completion emits all rows of a group
         return (self.input.bounds(known) if self.watermark or self.delay is None else {},)

@@ -1,4 +1,4 @@
-"""The rows that a condition chooses."""
+"""WHERE: filters rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from belvedere.schema import Schema
 
 @dataclass(frozen=True)
 class Filter(Node):
-    """The rows whose condition is TRUE."""
+    """Rows for which the condition is TRUE."""
 
     input: Node
     condition: Expr
@@ -51,7 +51,7 @@ class Filter(Node):
 
 
 def tested_column(part: Expr) -> str | None:
-    """The column of `c IS NOT NULL`."""
+    """Return the column of `c IS NOT NULL`, or None."""
     test = part.this.unnest() if isinstance(part, exp.Not) else None
     if (
         isinstance(test, exp.Is)

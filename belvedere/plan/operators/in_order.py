@@ -19,11 +19,11 @@ CAME = "_came"
 
 @dataclass(frozen=True)
 class InOrder(Node):
-    """SELECT STREAM: rows that only arrive, in the order of the column `time`, as soon as no earlier one can come.
+    """SELECT STREAM: append-only rows in the order of the column `time`, each as soon as no earlier row can arrive.
 
-    With `within` (microseconds; ORDER BY ... WITHIN) rows wait for a time so much greater instead of a bound, and those that come
-    after that are dropped. With `then` rows of equal time come in the order of these columns (name, descending, NULLs first), and so
-    wait until no other row of their time can come.
+    With `within` (microseconds; ORDER BY ... WITHIN) a row waits until a time later by this amount arrives, instead of
+    a bound; later rows are dropped. With `then` rows of equal time are ordered by these columns (name, descending,
+    NULLs first), so they wait until no further row of their time can arrive.
     """
 
     input: Node
@@ -39,12 +39,12 @@ class InOrder(Node):
 
     @property
     def shown(self) -> tuple[Column, ...]:
-        """The columns of its input that it has: those that are visible, and the time."""
+        """Return the input columns of the result: the visible ones and the time."""
         return tuple(c for c in self.input.schema if not c.hidden or c.name == self.time)
 
     @property
     def came(self) -> str:
-        """The hidden column with the clock at which a row came out."""
+        """Return the name of the hidden column with the clock at which a row was emitted."""
         return unused_name(CAME, {c.name for c in self.shown})
 
     is_historic: ClassVar[bool] = True

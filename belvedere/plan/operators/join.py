@@ -1,4 +1,4 @@
-"""Two relations side by side."""
+"""Joins."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ class JoinKind(StrEnum):
 
 @dataclass(frozen=True)
 class Join(Node):
-    """Two relations side by side; `condition` None is TRUE (a cross join). SEMI and ANTI give the left columns only.
+    """A join; `condition` None is TRUE (a cross join). SEMI and ANTI return only the left columns.
 
-    `versions` are two columns of the right side: each of its rows is a version, valid from the one time until before the other (NULL: to
-    this day), and the condition asks for the one that is valid at a time of the left row. So a left row has at most one.
+    `versions` are two columns of the right side. Each right row is a version, valid from the first time until before
+    the second (NULL: still valid), and the condition selects the version valid at a time of the left row. So a left row
+    has at most one.
 
-    `there`, if any, is a hidden column: TRUE where there is a left row. A FULL join needs it in its key where the keys of both sides
-    may be NULL: a left row without a right one and a right row without a left one could look the same.
+    `there` is an optional hidden column: TRUE if there is a left row. A FULL join needs it in its key if the keys of
+    both sides may be NULL. Otherwise an unmatched left row and an unmatched right row could look the same.
     """
 
     left: Node
@@ -66,7 +67,7 @@ class Join(Node):
         return Schema(columns, self._key())
 
     def _key(self) -> tuple[str, ...] | None:
-        """Both sides' keys; one side's alone where the condition says which row of the other side there is."""
+        """Return both sides' keys, or only one side's if the condition determines the row of the other side."""
         left, right = self.left.schema, self.right.schema
         if left.key is None or right.key is None:
             return None
@@ -85,7 +86,7 @@ class Join(Node):
 
     @property
     def key_by_key(self) -> Partition | None:
-        """By the columns that its condition compares."""
+        """Partition by the columns that its condition compares."""
         pairs = equalities(self)
         if not pairs:
             return None
@@ -113,7 +114,7 @@ class Join(Node):
 
     @property
     def never_null(self) -> frozenset[str]:
-        """A side that may be missing has no column that is never NULL."""
+        """Return the columns that are never NULL. A side that may be missing has none."""
         left, right = self.left.never_null, self.right.never_null
         match self.kind:
             case JoinKind.INNER:
@@ -160,9 +161,11 @@ class Join(Node):
         return only(from_left, self.schema.names), only(from_right, self.schema.names)
 
     def _ways_of_versions(self, versions: tuple[str, str], left: Bounds, right: Bounds) -> tuple[Bounds, ...]:
-        """The bounds of left columns, which carry the time: a version to come is valid from a time on that is not below its bound.
+        """Return the bounds of left columns, which carry the time. A future version is valid from a time not below its
+        bound.
 
-        It ends the validity of the one before it, however old that is; rows of earlier times keep what they were joined with.
+        It ends the validity of the preceding version, however old that is. Rows of earlier times keep the version that
+        they were joined with.
         """
         since, until = versions
         begins = {**right, **({since: right[until]} if until in right else {})}
@@ -171,12 +174,13 @@ class Join(Node):
 
 
 def _determined(schema: Schema, pairs: tuple[tuple[str, Expr], ...], other: Schema) -> bool:
-    """Whether every key column is equal to an expression over the other side's columns."""
+    """Return whether every key column equals an expression over the other side's columns."""
     return all(any(n == k and _fixes(schema[k].type, e, other) for n, e in pairs) for k in schema.key or ())
 
 
 def _fixes(type_: pa.DataType, expr: Expr, other: Schema) -> bool:
-    """Whether equality with `expr` leaves one value: not so where the comparison casts both ('1' = 1 and '01' = 1)."""
+    """Return whether equality with `expr` fixes one value. It does not if the comparison casts both sides ('1' = 1 and
+    '01' = 1)."""
     names = set(other.names)
     if any(c.name not in names for c in expr.find_all(exp.Column)):
         return False
@@ -186,7 +190,7 @@ def _fixes(type_: pa.DataType, expr: Expr, other: Schema) -> bool:
 
 
 def equalities(node: Join) -> tuple[tuple[Expr, Expr, pa.DataType], ...]:
-    """The pairs (left, right) of a join's condition that are columns of equal type compared by `=` or `<=>`."""
+    """Return the pairs (left, right) of columns of equal type that a join's condition compares by `=` or `<=>`."""
     left, right = node.left.schema, node.right.schema
     pairs = []
     for part in conjuncts(node.condition):
@@ -203,7 +207,7 @@ def equalities(node: Join) -> tuple[tuple[Expr, Expr, pa.DataType], ...]:
 
 
 def comparable_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-    """The type in which equality of two columns may be decided by equal hashes; None where that is not exact."""
+    """Return the type in which equal hashes decide equality of two columns; None if that is not exact."""
     if a == b:
         return a
     if pa.types.is_integer(a) and pa.types.is_integer(b):
@@ -218,7 +222,7 @@ def _holds_nothing_back(node: Node, known: Known) -> bool:
 
 
 def _with_names_apart(node: Join) -> Join:
-    """Rename key columns that both sides have come to carry, so that the sides' names stay disjoint."""
+    """Rename carried key columns that both sides have, so that the sides' names remain disjoint."""
     left = set(node.left.schema.names)
     taken = left | set(node.right.schema.names)
     items = []
@@ -232,7 +236,7 @@ def _with_names_apart(node: Join) -> Join:
 
 
 def _with_left_marked(node: Join) -> Join:
-    """Let a FULL join say where there is a left row, if its sides' keys do not."""
+    """Add a marker of left rows to a FULL join, if its sides' keys do not distinguish them."""
     keys = [side.schema[k] for side in node.inputs for k in side.schema.key or ()]
     if node.kind is not JoinKind.FULL or node.there is not None or not all(c.nullable for c in keys):
         return node

@@ -46,7 +46,7 @@ class Item:
 
     @property
     def text(self) -> str:
-        """Its name and, where it is another one, its expression; in parentheses where it is hidden."""
+        """Return its name and, if different, its expression; in parentheses if it is hidden."""
         text = expression_text(self.expr)
         shown = self.name if text == self.name else f"{self.name} = {text}"
         return f"({shown})" if self.hidden else shown
@@ -75,9 +75,9 @@ class Order:
 
 @dataclass(frozen=True)
 class Partition:
-    """How an operator splits: per input the expressions of its key; `output` over the operator's own columns.
+    """Partitioning of an operator: per input the expressions of its key; `output` over the operator's own columns.
 
-    None instead of a Partition means that any change may touch all of the output.
+    None instead of a Partition means that any change may affect the whole output.
     """
 
     inputs: tuple[tuple[Expr, ...], ...]
@@ -86,12 +86,12 @@ class Partition:
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """`output` as columns to carry to where the operator's rows are stored."""
+        """Return `output` as columns to add to the stored rows of the operator."""
         return tuple(Item(f"_by{n}", e, t) for n, (e, t) in enumerate(zip(self.output, self.types, strict=True)))
 
     @classmethod
     def by_columns(cls, names: Iterable[str], source: Schema) -> Partition:
-        """That of an operator with one input, `source`, whose columns of these names it has too."""
+        """Return the partition of an operator with one input, `source`, that keeps these columns."""
         names = tuple(names)
         exprs = columns(names)
         return cls((exprs,), exprs, tuple(source[n].type for n in names))
@@ -103,21 +103,23 @@ Part = Item | Order | Expr
 
 @dataclass(frozen=True)
 class Node:
-    """A relation: knows its schema, its key, its inputs, and all that follows from what the operator means.
+    """Base class of relational operators: knows its schema, key, inputs, and the properties that follow from its
+    meaning.
 
-    An operator is a subclass, which says what its rows are (`schema`) and how it is printed (`text`). Of the rest it says what is better
-    than here: by default it reads all columns of its inputs, has no bounds, is not linear and cannot be computed key by key.
+    A subclass defines its rows (`schema`) and its text (`text`), and overrides properties that are better than the
+    default. By default an operator reads all columns of its inputs, has no bounds, is not linear and cannot be computed
+    key by key.
     """
 
     is_historic: ClassVar[bool] = False
-    """Whether its rows depend on which rows came in which epoch, beside what is there in the end."""
+    """Whether its rows also depend on the epoch in which each row arrived, not only on the final input."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:
         return tuple(v for v in self.__dict__.values() if isinstance(v, Node))
 
     def with_inputs(self, inputs: tuple[Node, ...]) -> Node:
-        """The same operator over other inputs."""
+        """Return the same operator over other inputs."""
         names = [k for k, v in self.__dict__.items() if isinstance(v, Node)]
         changes: dict[str, Any] = dict(zip(names, inputs, strict=True))
         return replace(self, **changes) if changes else self
@@ -130,59 +132,62 @@ class Node:
         )
 
     def with_parts(self, change: Callable[[Part], Part]) -> Node:
-        """The same operator with each of its items, sort keys and bare expressions changed."""
+        """Return the same operator with `change` applied to its items, sort keys and bare expressions."""
         changes: dict[str, Any] = {f.name: _changed(getattr(self, f.name), change) for f in fields(self)}
         return replace(self, **changes)
 
     @cached_property
     def schema(self) -> Schema:
-        """Its columns and the key of its rows."""
+        """Return its columns and the key of its rows."""
         raise NotImplementedError(type(self).__name__)
 
     @property
     def text(self) -> str:
-        """The operator in one line, without its inputs."""
+        """Return the operator in one line, without its inputs."""
         raise NotImplementedError(type(self).__name__)
 
     @property
     def inner_plans(self) -> tuple[tuple[str, Node], ...]:
-        """Plans within the operator, which are no inputs, and what they are called."""
+        """Return plans within the operator that are not inputs, with their names."""
         return ()
 
     def walk(self) -> Iterator[Node]:
-        """This node and all below it, parents first."""
+        """Yield this node and all below it, parents first."""
         yield self
         for child in self.inputs:
             yield from child.walk()
 
-    # -- what is computed of which rows
+    # -- partial computation
 
     @property
     def is_linear(self) -> bool:
-        """Whether the operator applied to a delta is the delta of the operator, unless it reads the clock."""
+        """Return whether the operator applied to a delta is the delta of the operator, ignoring the clock."""
         return False
 
     @property
     def key_by_key(self) -> Partition | None:
-        """By which expressions it works key by key, unless it reads the clock; None where any change may touch all of its rows."""
+        """Return the expressions by which it works key by key, ignoring the clock; None if any change may affect all of
+        its rows."""
         return None
 
     def pruned(self, requested: frozenset[str]) -> Node:
-        """The operator with at least the wanted columns and its key, over the columns that it reads of its inputs."""
+        """Return the operator with at least the requested columns and its key, over the input columns that it reads."""
         return self.with_inputs(tuple(i.pruned(frozenset(i.schema.names)) for i in self.inputs))
 
     def with_key_columns(self) -> Node:
-        """The same relation with a key, whose columns it has beside its own."""
+        """Return the same relation with a key among its columns."""
         return self.with_inputs(tuple(i.with_key_columns() for i in self.inputs))
 
     def in_arrival_order(self) -> Node:
-        """The operator so that its rows do not depend on the order of rows that tie: these are in the order of their arrival."""
+        """Return the operator in a form in which tied rows are ordered by arrival, so that its rows are
+        deterministic."""
         return self
 
     def forgiving(self, views: Mapping[str, Schema], expressions: bool) -> Node:
-        """The same with expressions that give NULL where they would fail, or only as nullable as `views`, which do so, make it.
+        """Return the same operator with expressions that give NULL instead of an error.
 
-        `views`: schemas of what it scans.
+        `views` are the schemas of the relations that it scans after the same rewrite. Without `expressions` only
+        nullability changes.
         """
         node = self.with_inputs(tuple(i.forgiving(views, expressions) for i in self.inputs))
         if not node.inputs:
@@ -190,46 +195,47 @@ class Node:
         source = Schema(tuple(c for i in node.inputs for c in i.schema))
         return node.with_parts(lambda part: _forgiving(part, source, expressions))
 
-    # -- what every row has
+    # -- properties of every row
 
     @property
     def never_null(self) -> frozenset[str]:
-        """Columns that are NULL in no row."""
+        """Return the columns that are never NULL."""
         return frozenset(c.name for c in self.schema if not c.nullable)
 
     @property
     def holds(self) -> tuple[Expr, ...]:
-        """Conditions over its columns that are TRUE of every row, as far as bounds may follow from them."""
+        """Return conditions over its columns that are TRUE for every row and may imply bounds."""
         return ()
 
     # -- bounds
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:
-        """The bounds of its columns for each way in which a change can come: from either side of a join."""
+        """Return the bounds of its columns for each source of changes: a join has one per side."""
         return ({},)
 
     def bounds(self, known: Known) -> dict[str, int]:
-        """The bounds of its columns, whichever way a change comes."""
+        """Return the bounds of its columns for changes from any source."""
         ways = self.ways(known)
         shared = set(ways[0]).intersection(*ways[1:])
         return {n: min(w[n] for w in ways) for n in ways[0] if n in shared}
 
     def event_times(self, known: Known) -> frozenset[str]:
-        """Its columns of times that can have a bound at all, now or later."""
+        """Return its time columns that can have a bound, now or later."""
         found = self.bounds(known)
         numbers = (
             n for n, b in found.items() if pa.types.is_integer(self.schema[n].type) and b != FOREVER
-        )  # made of times
+        )  # derived from times
         return frozenset((*(n for n in found if is_time(self.schema[n].type)), *numbers))
 
     def grouping_columns(self, known: Known) -> frozenset[str]:
-        """Its columns that say to which event-time group a row belongs: windows' starts and ends, event-time keys of GROUP BY."""
+        """Return its columns that identify a row's event-time group: starts and ends of windows, event-time keys of
+        GROUP BY."""
         found = frozenset(c for i in self.inputs for c in i.grouping_columns(known))
         return found & frozenset(self.schema.names)
 
 
 def pruned_below(node: Node, requested: frozenset[str]) -> Node:
-    """An operator over what it reads of its one input, and what is wanted of that."""
+    """Return an operator over its only input, pruned to the requested columns and those that it reads."""
     below = node.inputs[0]
     needed = requested.union(*map(columns_of, node.expressions)).intersection(below.schema.names)
     return node.with_inputs((below.pruned(needed),))
@@ -248,7 +254,7 @@ def shared_grouping_columns(node: Node, known: Known) -> frozenset[str]:
 
 
 def texts(parts: Iterable[Item | Order]) -> str:
-    """Items, or sort keys, as one text."""
+    """Return items, or sort keys, as one text."""
     return ", ".join(p.text for p in parts)
 
 
@@ -271,7 +277,8 @@ def _forgiving(part: Part, source: Schema, expressions: bool) -> Part:
         expr = forgiving(part.expr, source) if expressions else part.expr
         read = (source.find(c.name) for c in expr.find_all(exp.Column))
         nullable = part.nullable or expr != part.expr or any(c is not None and c.nullable for c in read)
-        return replace(part, expr=expr, nullable=nullable)  # what may have become NULL, here or below, is nullable
+        # a value is nullable if an expression here or below may now be NULL
+        return replace(part, expr=expr, nullable=nullable)
     if not expressions:
         return part
     return replace(part, expr=forgiving(part.expr, source)) if isinstance(part, Order) else forgiving(part, source)

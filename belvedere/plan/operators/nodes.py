@@ -1,4 +1,4 @@
-"""The operators of SQL, each of which is a module of its own, in one place to import them from."""
+"""All operators of SQL, for import from one place; each has its own module."""
 
 from __future__ import annotations
 

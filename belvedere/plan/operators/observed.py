@@ -1,4 +1,4 @@
-"""The events of a subscription."""
+"""Events of a subscription."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from belvedere.schema import Schema
 
 @dataclass(frozen=True)
 class Observed(Node):
-    """The events of a subscription in batch: one for each row of the input that is new, changed or gone since the epoch before.
+    """The events of a subscription in batch: one for each row of the input that was added, changed or deleted since the
+    preceding epoch.
 
-    `on` is add, change or delete; `events` are the columns of the events. The engine makes events of deltas, without this node.
+    `on` is add, change or delete; `events` are the columns of the events. The engine derives events from deltas,
+    without this node.
     """
 
     input: Node

@@ -1,4 +1,4 @@
-"""The relational operator of WINDOW BY: a row for each window over the rows of its input.
+"""Relational operator of WINDOW BY: a row for each window over the rows of its input.
 
 In: an input, and the specification for the kernels (`window_specs`). Out: a relation. It contains no query text.
 """
@@ -18,22 +18,22 @@ from belvedere.plan.operators.node import Node, Order, Partition, pruned_below
 from belvedere.schema import Column, Schema
 
 LABEL, FROM, TO, AFTER = "_label", "_from", "_to", "_after"
-"""ORDER BY's first key at a window's label, start and end, and at the row after the end."""
+"""Names of columns with ORDER BY's first key at a window's label, start and end, and at the row after the end."""
 
 
 class WindowForm(Enum):
     """How the windows of a sequence of rows are found."""
 
     TUMBLING = auto()
-    """The next start is looked for behind the end of the last window."""
+    """The search for the next start begins after the end of the last window."""
     SLIDING = auto()
-    """From every start, each for itself."""
+    """One window from every start, independent of the others."""
     LABELLED = auto()
-    """For every label; START lies at a distance before it."""
+    """One window per label; START is at a distance before it."""
 
 
 class Neighbour(Enum):
-    """A tuple beside its own that a condition may read."""
+    """A tuple adjacent to the current one that a condition may read."""
 
     PREVIOUS = auto()
     NEXT = auto()
@@ -47,12 +47,13 @@ class WindowEnd(Enum):
     NEXT_START = auto()
     """The start of the next window: there is no END."""
     BEFORE_LABEL = auto()
-    """The tuple before the label; windows without it are dropped, since no later row brings it."""
+    """The tuple before the label; windows without it are dropped, since no later row provides it."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """A window with an end is final once the tuple of `side` is `length` microseconds below the bound: each later tuple leaves the gap."""
+    """Finality of windows with a gap condition. A window with an end is final if the tuple of `side` is `length`
+    microseconds below the bound, because every later tuple keeps the gap."""
 
     side: str
     length: int
@@ -60,9 +61,10 @@ class Gap:
 
 @dataclass(frozen=True, repr=False)
 class Resume:
-    """Windows with an end below a bound on `column`, ORDER BY's first key, are final; where END reads the NEXT tuple, with that below it.
+    """Finality of windows: one whose end is below a bound on `column`, ORDER BY's first key, is final.
 
-    `neighbours`: those that some condition reads. TUMBLING windows must be looked for from the start of one on.
+    If END reads the NEXT tuple, that tuple must also be below the bound. `neighbours` are the adjacent tuples that
+    conditions read. The search for TUMBLING windows must begin at the start of a window.
     """
 
     column: str
@@ -70,19 +72,19 @@ class Resume:
     neighbours: frozenset[Neighbour] = frozenset()
     end: WindowEnd = WindowEnd.CONDITION
     gap: Gap | None = None
-    """Where END asks for a distance to the NEXT tuple alone: what no later tuple can change any more."""
+    """Gap condition, if END only tests the distance to the NEXT tuple: no later tuple can change such an end."""
     if_timed: bool = False
-    """Whether this holds only where each row has a time: a NULL would come before all others."""
+    """Whether this only holds if each row has a time: a NULL would come before all others."""
     looks_ahead_first: bool = False
     """Whether START or LABEL reads the NEXT tuple."""
 
     @property
     def looks_back(self) -> bool:
-        """Whether rows stay of which all windows are final, since later ones read them."""
+        """Return whether rows must be kept after all their windows are final, since later rows read them."""
         return Neighbour.PREVIOUS in self.neighbours or self.form is WindowForm.LABELLED
 
     def __repr__(self) -> str:
-        """The text by which a store knows its choice of what is computed when it is read (`pipeline.placement`)."""
+        """Return the text that identifies a stored choice of views computed at read time (`pipeline.placement`)."""
         before, ahead, tumbling, labelled = _in_words(self)
         endless = self.end is WindowEnd.NEXT_START
         return f"Resume(column={self.column!r}, {ahead}, {tumbling}, {endless=}, {before}, {labelled})"
@@ -90,11 +92,11 @@ class Resume:
 
 @dataclass(frozen=True, repr=False)
 class Ranges:
-    """How to identify windows that a change between two values of `column`, ORDER BY's first key, cannot reach.
+    """Identification of windows that a change between two values of `column`, ORDER BY's first key, cannot affect.
 
-    `neighbours`: rows that some condition reads. For windows other than TUMBLING, `closing` are the positions of the
-    END alternatives whose nearest tuple never moves back as the start, or the label, moves forward. TUMBLING windows
-    are identified by the stored ones.
+    `neighbours`: rows that some condition reads. For windows other than TUMBLING, `closing` are the positions of
+    certain END alternatives: their nearest tuple never moves back as the start, or the label, moves forward. TUMBLING
+    windows are identified by the stored ones.
     """
 
     column: str
@@ -102,14 +104,14 @@ class Ranges:
     neighbours: frozenset[Neighbour] = frozenset()
     closing: tuple[int, ...] = ()
     closing_end: specs.BoundarySpec | None = None
-    """END by the closing alternatives alone."""
+    """END with only the closing alternatives."""
     descending: bool = False
-    """Whether ORDER BY's first key falls from tuple to tuple."""
+    """Whether ORDER BY's first key decreases from tuple to tuple."""
     end: WindowEnd = WindowEnd.CONDITION
     """End of the window; BEFORE_LABEL only for LABELLED windows."""
 
     def __repr__(self) -> str:
-        """The text by which a store knows its choice of what is computed when it is read (`pipeline.placement`)."""
+        """Return the text that identifies a stored choice of views computed at read time (`pipeline.placement`)."""
         before, ahead, tumbling, labelled = _in_words(self)
         closing, end = f"closing={self.closing!r}", f"end={self.closing_end!r}"
         pinned, descending = self.end is WindowEnd.BEFORE_LABEL, self.descending
@@ -124,7 +126,7 @@ def _in_words(of: Resume | Ranges) -> tuple[str, str, str, str]:
 
 
 def spec_columns(spec: specs.KernelSpec) -> Iterator[str]:
-    """The columns of the input that boundaries and results read."""
+    """Yield the input columns that boundaries and results read."""
     yield from spec.keys
     for boundary in (spec.label, spec.start, spec.end):
         if boundary is not None:
@@ -134,7 +136,7 @@ def spec_columns(spec: specs.KernelSpec) -> Iterator[str]:
 
 
 def boundary_columns(boundary: specs.BoundarySpec) -> Iterator[str]:
-    """The columns of the input that a boundary reads."""
+    """Yield the input columns that a boundary reads."""
     terms = [*boundary.local, *(() if boundary.scan is None else (boundary.scan,))]
     for conjunction in boundary.search or ():
         terms += [*conjunction.known, *conjunction.local]
@@ -150,7 +152,7 @@ def boundary_columns(boundary: specs.BoundarySpec) -> Iterator[str]:
 
 
 def output_columns(output: specs.ResultColumn) -> Iterator[str]:
-    """The columns of the input that a result reads."""
+    """Yield the input columns that a result reads."""
     if isinstance(output, specs.Members):
         yield from (c for _, c in output.fields)
     elif isinstance(output, specs.Gather | specs.Nth):
@@ -160,7 +162,7 @@ def output_columns(output: specs.ResultColumn) -> Iterator[str]:
 
 
 def output_names(output: specs.ResultColumn) -> tuple[str, ...]:
-    """The columns that a result makes."""
+    """Return the columns that a result creates."""
     return (output.output, output.flag) if isinstance(output, specs.Nth) else (output.output,)
 
 
@@ -169,10 +171,10 @@ class PredicateWindow(Node):
     """A row for each window over the input, whose boundaries are conditions on its rows (`spec`): the results, then
     hidden columns.
 
-    `spec.keys` are the columns that partition the rows into sequences, `order` sorts each sequence: only equal rows
-    tie. `partition` are the result's columns with the keys, `identity` those that identify windows: the key of the row
-    at the label or start (`partition` if each sequence has one window); None if the input has no key. `start` is ORDER
-    BY's first key at the start.
+    `spec.keys` are the columns that partition the rows into sequences. `order` sorts each sequence; only equal rows
+    tie. `partition` are the result's columns with the keys. `identity` are the columns that identify windows: the key
+    of the row at the label or start (`partition` if each sequence has one window); None if the input has no key.
+    `start` is ORDER BY's first key at the start.
     """
 
     input: Node
@@ -183,25 +185,25 @@ class PredicateWindow(Node):
     partition: tuple[str, ...] = ()
     start: str | None = None
     settling: Resume | None = None
-    """Which windows are final; None where any window may need rows of any age."""
+    """Condition under which windows are final; None if any window may need rows of any age."""
     ranges: Ranges | None = None
     """How to identify the windows that a change can reach; None if any window of the partition may change."""
     why_all: str = ""
-    """Why any window of the partition may change, in words."""
+    """Reason in words why any window of the partition may change."""
     by: tuple[str, ...] = ()
     """Description of each key."""
     order_word: str = ""
     """Description of ORDER BY's first key."""
     ends: tuple[specs.Ends | None, specs.Ends | None] = (None, None)
-    """Facts about END that blocks of rows need to find their windows alone, if all rows have an order key and if some
-    do not.
-    """
+    """Facts about END with which blocks of rows find their windows independently: if all rows have an order key, and if
+    some do not."""
     why_one_task: str = ""
-    """Why blocks cannot find their windows alone, in words."""
+    """Reason in words why blocks cannot find their windows independently."""
     gap_time: str | None = None
-    """The hidden column with the time from which a `Gap` counts: a window that ends later may have one below the bound.
+    """Name of the hidden column with the time from which a `Gap` counts. A window that ends later may have this time
+    below the bound.
 
-    It is final at once then; but a group of windows by this time would not be.
+    Such a window is final at once, but a group of windows by this time would not be.
     """
 
     @cached_property
@@ -210,7 +212,7 @@ class PredicateWindow(Node):
 
     @property
     def resume(self) -> Resume | None:
-        """Whether old rows may go once their windows are final; None where any window may need them."""
+        """Return when old rows may be dropped because their windows are final; None if any window may need them."""
         found = self.settling
         return None if found is None or (found.if_timed and found.column not in self.input.never_null) else found
 
@@ -230,9 +232,11 @@ class PredicateWindow(Node):
         return pruned_below(kept, kept.reads.union(self.input.schema.key or ()))
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:
-        """A row to come changes windows without an end below the bound, or without the tuple after it where conditions read that.
+        """Return the bounds of its columns. A later row changes windows whose end is not below the bound, or whose next
+        tuple is not, if conditions read it.
 
-        Of labelled windows also those with a label to come. Which the results are that give these times says `final_times`.
+        For labelled windows, it also changes those with a later label. `final_times` gives the results that hold these
+        times.
         """
         resume, below = self.resume, self.input.bounds(known)
         own = {o: below[k] for o, k in zip(self.partition, self.spec.keys, strict=True) if k in below}
@@ -249,11 +253,11 @@ class PredicateWindow(Node):
         return {**own, **found}, {**own, **labels}
 
     def _times(self, resume: Resume) -> list[specs.Gather]:
-        """The results that are ORDER BY's first key of some tuple."""
+        """Return the results that are ORDER BY's first key of a tuple."""
         return [o for o in self.spec.outputs if isinstance(o, specs.Gather) and o.column == resume.column]
 
     def with_times(self, places: Mapping[tuple[str, str], str]) -> PredicateWindow:
-        """The operator with ORDER BY's first key of tuples, (side, role), as hidden columns."""
+        """Return the operator with ORDER BY's first key of tuples, (side, role), as hidden columns."""
         assert self.settling is not None
         key = self.input.schema[self.settling.column]
         outputs = tuple(specs.Gather(name, side, role, key.name) for (side, role), name in places.items())
@@ -264,7 +268,7 @@ class PredicateWindow(Node):
 
     @property
     def reads(self) -> frozenset[str]:
-        """The columns of the input that are read."""
+        """Return the input columns that it reads."""
         closing = (
             () if self.ranges is None or self.ranges.closing_end is None else boundary_columns(self.ranges.closing_end)
         )
@@ -272,17 +276,17 @@ class PredicateWindow(Node):
 
     @property
     def has_rows_key(self) -> bool:
-        """Whether a window has the key of the row at its label or start, column by column."""
+        """Return whether a window has, column by column, the key of the row at its label or start."""
         given = {o.output: o.column for o in self.spec.outputs if isinstance(o, specs.Gather)}
         return self.identity is not None and tuple(given[n] for n in self.identity) == self.input.schema.key
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The results that are no hidden columns."""
+        """Return the results that are not hidden columns."""
         return tuple(c.name for c in self.columns if not c.hidden)
 
     def with_results(self, requested: Set[str]) -> PredicateWindow:
-        """The operator with those of its results, and what maintenance needs."""
+        """Return the operator with these results, and those that maintenance needs."""
         kept = set(requested) | {
             *(self.identity or ()),
             *self.partition,
@@ -296,7 +300,10 @@ class PredicateWindow(Node):
 
 
 def final_times(resume: Resume) -> dict[tuple[str, str], int]:
-    """The tuples, (side, role), of which one must be so far below the bound that a window with it is final; none where none says it."""
+    """Return the tuples, (side, role), that make a window final, with the distance below the bound in microseconds.
+
+    A window is final once one of these tuples is that far below the bound. Empty if no tuple decides it.
+    """
     if resume.end is not WindowEnd.CONDITION:
         return {}
     if Neighbour.NEXT not in resume.neighbours:
@@ -310,9 +317,10 @@ def final_times(resume: Resume) -> dict[tuple[str, str], int]:
 
 
 def reach_of(window: PredicateWindow, ranges: Ranges | None, column: str) -> PredicateWindow:
-    """How far windows reach, dropped ones too: `column`, ORDER BY's first key, at LABEL, at the start (FROM), the end (TO) and AFTER it.
+    """Return the operator that gives the reach of windows, including dropped ones: `column` (ORDER BY's first key) at
+    LABEL, at the start (FROM), the end (TO) and AFTER it.
 
-    With closing alternatives in `ranges` there is one from each row, or label, to where these end it.
+    With closing alternatives in `ranges` there is a window from each row, or label, to the end that these give.
     """
     spec, key = replace(window.spec, only=False), window.input.schema[column]
     if ranges is not None and ranges.closing_end is not None:

@@ -1,4 +1,4 @@
-"""New columns computed row by row; and columns as they are, as items of a projection."""
+"""Projections: columns computed row by row, and unchanged columns as items."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from belvedere.schema import Column, Schema
 
 @dataclass(frozen=True)
 class Project(Node):
-    """New columns computed row by row."""
+    """Columns computed row by row."""
 
     input: Node
     items: tuple[Item, ...]
@@ -48,7 +48,7 @@ class Project(Node):
         return Project(*pruned_through(self.input, items))
 
     def with_key_columns(self) -> Node:
-        """The projection with the columns of its input's key that it dropped, hidden."""
+        """Return the projection with the key columns of its input that it dropped, as hidden columns."""
         below = self.input.with_key_columns()
         present = {i.expr.name for i in self.items if isinstance(i.expr, exp.Column)}
         taken = {i.name for i in self.items}
@@ -81,13 +81,13 @@ class Project(Node):
 
 
 def renamed(names: Mapping[str, str], conditions: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """Those of the conditions that read these columns alone, by other names."""
+    """Return the conditions that read only these columns, with other names."""
     new = {old: column(name) for old, name in names.items()}
     return tuple(replace_columns(c, new) for c in conditions if columns_of(c) <= new.keys())
 
 
 def _groups(expr: Expr, grouping: frozenset[str], times: frozenset[str]) -> bool:
-    """A grouping column moved or rounded, or an event time that is rounded."""
+    """Return whether an item is a shifted or rounded grouping column, or a rounded event time."""
     found = monotone(expr)
     if found is None:
         return False
@@ -95,9 +95,8 @@ def _groups(expr: Expr, grouping: frozenset[str], times: frozenset[str]) -> bool
 
 
 def pruned_through(below: Node, items: tuple[Item, ...]) -> tuple[Node, tuple[Item, ...]]:
-    """Return the plan below renaming projections, pruned, and the items over it; substituting the renamings computes
-    nothing twice.
-    """
+    """Return the pruned plan below renaming projections, and the items over it. No expression is computed twice after
+    the substitution."""
     while isinstance(below, Project) and all(isinstance(i.expr, exp.Column) for i in below.items):
         inner = {i.name: i.expr for i in below.items}
         items = tuple(replace(i, expr=replace_columns(i.expr, inner)) for i in items)
@@ -107,17 +106,17 @@ def pruned_through(below: Node, items: tuple[Item, ...]) -> tuple[Node, tuple[It
 
 
 def item_of(c: Column, name: str | None = None, *, hidden: bool | None = None) -> Item:
-    """The column as it is, as an item of a projection; perhaps under another name, hidden or shown."""
+    """Return an unchanged column as an item of a projection, optionally renamed, hidden or shown."""
     return Item(name or c.name, column(c.name), c.type, c.nullable, c.hidden if hidden is None else hidden, c.doc)
 
 
 def keep_columns(node: Node, names: tuple[str, ...]) -> Node:
-    """A projection on `names`, or the node itself where it has just these."""
+    """Return a projection to `names`, or the node itself if it has exactly these."""
     if node.schema.names == names:
         return node
     return Project(node, tuple(item_of(node.schema[n]) for n in names))
 
 
 def pruned_inside(node: Node) -> Node:
-    """The node pruned inside, with just the columns that it had: they count by position."""
+    """Return the node with pruned inputs and unchanged columns, because their positions count."""
     return keep_columns(node.pruned(frozenset(node.schema.names)), node.schema.names)

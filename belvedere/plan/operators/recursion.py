@@ -1,6 +1,6 @@
-"""The operator behind WITH RECURSIVE: a query whose rows are fed to a step until the step gives no new row.
+"""Operator of WITH RECURSIVE: a query whose rows are the input of a step, repeated until the step returns no new row.
 
-In: plans. Out: a plan node that knows its schema, its key and what it reads; nothing is run here.
+In: plans. Out: a plan node that knows its schema, its key and the relations that it reads; nothing is executed here.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from belvedere.plan.operators.scan import Scan
 from belvedere.schema import Column, Schema
 
 LEVELS = 100
-"""How many steps there are at most where the query says nothing else: Spark's `spark.sql.cteRecursionLevelLimit`."""
+"""Default maximum number of steps: Spark's `spark.sql.cteRecursionLevelLimit`."""
 ROWS = 1_000_000
-"""How many rows there are at most: Spark's `spark.sql.cteRecursionRowLimit`."""
+"""Maximum number of rows: Spark's `spark.sql.cteRecursionRowLimit`."""
 LAST = "last"
-"""The scan of the step that stands for the rows of the last level."""
+"""Name of the scan in the step that reads the rows of the last level."""
 
 
 @dataclass(frozen=True)
 class Last(Node):
-    """The rows of the last level while a step is lowered; `parted` parts it from its rest."""
+    """The rows of the last level while a step is lowered; `parted` separates it from the rest of the step."""
 
     columns: tuple[Column, ...]
     alias: str
@@ -45,9 +45,10 @@ class Last(Node):
 class Recursion(Node):
     """The rows of `base`, those of `step` over them, those of `step` over these, and so on.
 
-    `step` is a plan over scans: of `last`, and of `side0`, `side1`, ... for the `sides`, which do not read the recursion. With
-    `distinct` (UNION) a level is what the step gives that was not there before, so that a cycle ends. Else (UNION ALL) it is all that
-    the step gives, and the hidden column `copy` numbers equal rows from 1. After `levels` steps the last one must have given nothing.
+    `step` is a plan over scans: of `last`, and of `side0`, `side1`, ... for the `sides`, which do not read the
+    recursion. With `distinct` (UNION) a level has only rows that no earlier level had, so cycles end. Otherwise (UNION
+    ALL) it has all rows of the step, and the hidden column `copy` numbers equal rows from 1. After `levels` steps the
+    last one must be empty.
     """
 
     name: str
@@ -98,7 +99,8 @@ class Recursion(Node):
 
 
 def parted(step: Node, last: Last) -> tuple[Node, tuple[Node, ...]]:
-    """A step over scans of `last` and of its sides, and the sides: the greatest parts that do not read the recursion."""
+    """Return a step over scans of `last` and of its sides, and the sides: the largest parts that do not read the
+    recursion."""
     sides: list[Node] = []
 
     def part(node: Node) -> Node:
@@ -113,5 +115,5 @@ def parted(step: Node, last: Last) -> tuple[Node, tuple[Node, ...]]:
 
 
 def side_name(number: int) -> str:
-    """The scan of the step that stands for a side."""
+    """Return the name of the scan in the step that reads a side."""
     return f"side{number}"

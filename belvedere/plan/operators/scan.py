@@ -1,4 +1,4 @@
-"""A relation of the catalog."""
+"""Scans of relations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from belvedere.schema import Schema
 
 @dataclass(frozen=True)
 class Scan(Node):
-    """A relation of the catalog, by its id: an input or an earlier view. Carries all its columns, hidden ones too."""
+    """A relation of the catalog, by its id: an input or an earlier view. It has all its columns, including
+    hidden ones."""
 
     relation: str
     relation_schema: Schema

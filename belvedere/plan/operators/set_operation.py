@@ -20,7 +20,8 @@ class SetKind(StrEnum):
 
 @dataclass(frozen=True)
 class SetOperation(Node):
-    """INTERSECT and EXCEPT DISTINCT; columns by position, names of the left. (The ALL forms are lowered to row numbers.)"""
+    """INTERSECT DISTINCT and EXCEPT DISTINCT. Columns match by position, with the names of the left. (The ALL forms are
+    lowered to row numbers.)"""
 
     left: Node
     right: Node
@@ -43,7 +44,8 @@ class SetOperation(Node):
         return replace(self, left=pruned_inside(self.left), right=pruned_inside(self.right))
 
     def with_key_columns(self) -> Node:
-        """Every column counts: keys that the inputs have beside them would change the meaning."""
+        """Return the node with the key of all its columns. Key columns of the inputs beside them would change the
+        result."""
         return self.with_inputs(tuple(keep_columns(i.with_key_columns(), i.schema.names) for i in self.inputs))
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:

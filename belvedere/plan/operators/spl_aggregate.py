@@ -1,7 +1,7 @@
-"""The relational operator of SPL's windows: an aggregate over what a window clause of IBM Streams' SPL holds as it fires.
+"""Relational operator of SPL's windows: an aggregate over the contents of an SPL window (IBM Streams) at each firing.
 
-In: a relation of rows that only arrive, and the clause. Out: a relation with one row per firing and group. Nothing here says how the
-windows are found (`belvedere.plan.operators.spl_windows` has the policies).
+In: an append-only relation, and the window clause. Out: a relation with one row per firing and group. The policies are
+in `belvedere.plan.operators.spl_windows`; this module does not compute windows.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ class FiringReading(StrEnum):
     """Properties of a firing that a query can read, by the name of the function."""
 
     FIRING_TIME = "firingTime"
-    """The clock at the firing: that of the row or of the timer; for `timeInterval` the bound."""
+    """Clock at the firing, of the row or of the timer; for `timeInterval` the bound."""
     FIRING = "firing"
-    """The firing's number, from 1, over all partitions, in the order of the firings."""
+    """Number of the firing, from 1, over all partitions, in the order of the firings."""
     INTERVAL_START = "intervalStart"
     INTERVAL_END = "intervalEnd"
     PANE_TIMING = "paneTiming"
     """`paneOnComplete` or `paneLate`."""
     PANE_INDEX = "paneIndex"
-    """Which firing of its pane, from 0."""
+    """Index of the firing within its pane, from 0."""
 
     @property
     def type(self) -> pa.DataType:
-        """The Arrow type of the value."""
+        """Return the Arrow type of the value."""
         return READING_TYPES[self]
 
     @property
     def of_panes(self) -> bool:
-        """Whether only a `timeInterval` window has it."""
+        """Return whether only a `timeInterval` window has it."""
         return self not in (FiringReading.FIRING_TIME, FiringReading.FIRING)
 
 
@@ -69,18 +69,18 @@ class ReadingColumn:
 
 
 class GroupCount(StrEnum):
-    """Counts of a group beyond its own rows, by the name of the function."""
+    """Counts over all groups of the contents, by the name of the function."""
 
     GROUPS = "CountGroups"
-    """The groups of the contents."""
+    """Number of groups."""
     ROWS = "CountAll"
-    """The rows of the contents, of whatever group."""
+    """Number of rows in all groups."""
     BY_GROUP = "CountByGroup"
-    """A list of the rows of each group, in the order in which the groups first arrived."""
+    """Number of rows of each group as a list, in the order in which the groups first arrived."""
 
     @property
     def type(self) -> pa.DataType:
-        """The Arrow type of the value."""
+        """Return the Arrow type of the value."""
         return pa.list_(pa.int64()) if self is GroupCount.BY_GROUP else pa.int64()
 
 
@@ -98,18 +98,20 @@ class CountColumn:
 
 @dataclass(frozen=True)
 class SplAggregate(Node):
-    """The aggregates of what the window holds at each firing, one row per group of the contents.
+    """Aggregates over the contents of the window at each firing, one row per group of the contents.
 
-    `partition` and `groups` are columns of the input under the names of the result: each partition has a window of its own; `groups` (none
-    of which is one of `partition`) divide the contents of one firing. A firing without rows gives no row. `aggregates` are as those of the
-    ordinary `Aggregate`, their arguments columns of the input or literals; first, last and lists go by arrival, and of equal extremes
-    `min_by` and `max_by` take the row that arrived first.
+    `partition` and `groups` are columns of the input under the names of the result. Each partition has its own window.
+    `groups` (disjoint from `partition`) divide the contents of one firing. A firing without rows gives no row.
+    `aggregates` are as those of the ordinary `Aggregate`, with columns of the input or literals as arguments. First,
+    last and lists use the order of arrival. Among equal extremes `min_by` and `max_by` use the row that arrived first.
 
-    Rows arrive in the order of the input's column `order` (a number that grows; rows that one firing of a window below made follow one
-    another, with its number in `punctuation`) at the clock `clock`. `time` is the event time, for `timeInterval`.
+    Rows arrive in the order of the input's column `order`, an increasing number, at the clock `clock`. Rows from one
+    firing of a window below are consecutive, with its number in `punctuation`. `time` is the event time, for
+    `timeInterval`.
 
-    Without `every` the result is the last firing of each partition (and pane). With it all firings, in their order, rows only appended: the
-    hidden column SEQUENCE numbers the rows, those of one firing in the order in which their groups first arrived.
+    Without `every` the result is the last firing of each partition (and pane). With it the result is all firings in
+    order, append-only. The hidden column SEQUENCE then numbers the rows; those of one firing are in the order in which
+    their groups first arrived.
     """
 
     input: Node
@@ -124,10 +126,13 @@ class SplAggregate(Node):
     punctuation: str | None = None
     every: bool = False
     counts: tuple[CountColumn, ...] = ()
-    """Only where there are `groups`."""
+    """Only present with `groups`."""
     sort: tuple[Order, ...] = ()
-    """Where it is given, a row of the result is a row of the contents, sorted: `aggregates` are columns of it, as the sort keys are.
-    A sliding window by count then lets the least of its rows go before another one comes in: that row is the firing."""
+    """With a sort order a row of the result is a row of the contents, sorted; `aggregates` and sort keys are its
+    columns.
+
+    A sliding window by count then evicts its least row before another one enters; that row is the firing.
+    """
 
     is_historic: ClassVar[bool] = True
 
@@ -145,7 +150,7 @@ class SplAggregate(Node):
     def pruned(self, requested: frozenset[str]) -> Node:
         aggregates = tuple(i for i in self.aggregates if i.name in requested)
         if self.sort and not aggregates:
-            aggregates = self.aggregates[:1]  # one row for each of the contents
+            aggregates = self.aggregates[:1]  # one row for each row of the contents
         kept = requested.union(self.schema.key or ())
         readings = tuple(r for r in self.readings if r.name in kept or r.name == self.pane)
         counts = tuple(c for c in self.counts if c.name in requested)
@@ -155,12 +160,12 @@ class SplAggregate(Node):
 
     @property
     def progressive(self) -> bool:
-        """Whether the least row leaves as one comes for which there is no place."""
+        """Return whether the least row is evicted when a row arrives at a full window."""
         return bool(self.sort) and isinstance(self.window.kind, Sliding)
 
     @property
     def pane(self) -> str | None:
-        """The column with the start of the pane; None where the window has no panes."""
+        """Return the column with the start of the pane; None if the window has no panes."""
         if not isinstance(self.window.kind, Interval):
             return None
         return next(r.name for r in self.readings if r.reading is FiringReading.INTERVAL_START)

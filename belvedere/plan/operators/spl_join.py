@@ -1,7 +1,7 @@
-"""The relational operator of SPL's joins: the rows of two streams that meet in each other's sliding windows.
+"""Relational operator of SPL's joins: pairs of rows of two streams, found through each other's sliding windows.
 
-In: two relations of rows that only arrive, with a window each. Out: a relation of results, which only grows. Nothing here says how pairs
-are found.
+In: two append-only relations, each with a window. Out: an append-only relation of results. The module does not compute
+the pairs.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from belvedere.plan.operators.spl_windows import Policy, Sliding, SplWindow
 from belvedere.schema import TIMESTAMP, Column, Schema
 
 FIRED, FIRING = "_fired", "_firing"
-"""Hidden columns of what a window makes as rows that only arrive: the time and the number of the firing that made the row."""
+"""Hidden columns of append-only window results: the time and the number of the firing that created the row."""
 
 
 @dataclass(frozen=True)
 class JoinedWindow:
-    """The window of one side: `partition` are columns of it, `order` and `clock` as those of an `SplAggregate`."""
+    """The window of one side: `partition` are columns of it; `order` and `clock` are as in `SplAggregate`."""
 
     window: SplWindow
     partition: tuple[str, ...]
@@ -35,34 +35,38 @@ class JoinedWindow:
 
     @property
     def text(self) -> str:
-        """The clause, and by what it is partitioned."""
+        """Return the clause and its partitioning as text."""
         by = f" partitioned by {', '.join(self.partition)}" if self.partition else ""
         return f"({self.window.text}{by})"
 
     @property
     def eviction(self) -> Policy:
-        """By what rows leave."""
+        """Return the eviction policy."""
         assert isinstance(self.window.kind, Sliding)
         return self.window.kind.eviction
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns of the side that the window reads."""
+        """Return the side's columns that the window reads."""
         return self.window.columns.union(self.partition, (self.order, self.clock))
 
 
 @dataclass(frozen=True)
 class SplJoin(Node):
-    """A row that arrives at one side is joined with what the other side's window holds, of all its partitions, and enters its own window.
+    """A row that arrives at one side is joined with the contents of the other side's window, over all its partitions.
+    Then it enters its own window.
 
-    Rows that are too old leave before that. On an outer side (that is kept by the kind) a row without a match is a result as it leaves
-    its window: at its time, or as the row that takes its place has entered. `count(0)` holds nothing: its rows leave as they arrive.
+    Rows that are too old leave before that. On an outer side (preserved by the kind) an unmatched row is a result when
+    it leaves its window: at its time, or after the row that replaces it has entered. `count(0)` holds nothing: its rows
+    leave as they arrive.
 
-    Rows of both sides arrive in the order of `order` where `one_order` says that both number their rows by one sequence, at equal numbers
-    the left one first; else by their clock, the left side's first. The rows of one epoch come before those of the next.
+    With `one_order` both sides number their rows by one sequence: rows arrive in the order of `order`, the left one
+    first at equal numbers. Otherwise they arrive by their clock, the left side's first. The rows of one epoch come
+    before those of the next.
 
-    The results come in the order of what made them: for a row that arrives first its matches as they arrived, then what leaves for it.
-    The hidden columns FIRED and FIRING are the time and the number of the arrival or of the age that made a result; SEQUENCE numbers them.
+    The results are in the order of their causes: for an arriving row first its matches as they arrived, then the rows
+    that it evicts. The hidden columns FIRED and FIRING are the time and the number of the arrival or timeout that
+    created a result; SEQUENCE numbers the results.
     """
 
     left: Node
@@ -94,7 +98,7 @@ class SplJoin(Node):
 
     @property
     def outer(self) -> tuple[bool, bool]:
-        """Whether rows without a match are results, of the left side and of the right one."""
+        """Return for the left and the right side whether unmatched rows are results."""
         full = self.kind is JoinKind.FULL
         return full or self.kind is JoinKind.LEFT, full or self.kind is JoinKind.RIGHT
 

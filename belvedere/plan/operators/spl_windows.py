@@ -1,6 +1,6 @@
-"""SPL windows as policies: what a WINDOW clause of IBM Streams' SPL says, without its text.
+"""SPL windows as policies: the meaning of a WINDOW clause of IBM Streams' SPL, without its text.
 
-In: nothing. Out: frozen descriptions that the language front end makes, the kernel runs and `explain` prints.
+In: nothing. Out: frozen descriptions that the language front end creates, the kernel executes and `explain` prints.
 Source: IBM Streams, SPL language specification, window clause. Every duration is in microseconds.
 """
 
@@ -12,21 +12,22 @@ from decimal import Decimal
 
 @dataclass(frozen=True)
 class Count:
-    """`count(n)`: n rows. As an eviction what the window holds at most, as a trigger every n-th row."""
+    """`count(n)`: n rows. As an eviction policy, the maximum number of rows; as a trigger, every n-th row."""
 
     rows: int
 
 
 @dataclass(frozen=True)
 class Time:
-    """`time(s)`: as an eviction rows older than this leave, as a trigger (or a tumbling window) a timer on a grid from 1970."""
+    """`time(s)`: as an eviction policy, older rows leave. As a trigger (or in a tumbling window), a timer on a grid
+    from 1970."""
 
     micros: int
 
 
 @dataclass(frozen=True)
 class Delta:
-    """`delta(column, step)`: exceeded where `column` of a row is more than `step` above that of the reference row.
+    """`delta(column, step)`: exceeded if `column` of a row is more than `step` above that of the reference row.
 
     `step` is in the column's unit, microseconds for a timestamp.
     """
@@ -47,7 +48,7 @@ Policy = Count | Time | Delta
 
 @dataclass(frozen=True)
 class Tumbling:
-    """Rows gather, fire together and leave together."""
+    """Rows accumulate, fire together and leave together."""
 
     eviction: Policy | Punctuation
 
@@ -72,21 +73,23 @@ class Interval:
 
 @dataclass(frozen=True)
 class PartitionAge:
-    """`partitionAge(s)`: a partition that got no row for longer leaves."""
+    """`partitionAge(s)`: a partition without a new row for longer than this is removed."""
 
     micros: int
 
 
 @dataclass(frozen=True)
 class PartitionCount:
-    """`partitionCount(n)`: of more than n partitions the one without a row for longest leaves."""
+    """`partitionCount(n)`: if there are more than n partitions, the one without a new row for the longest time is
+    removed."""
 
     partitions: int
 
 
 @dataclass(frozen=True)
 class TupleCount:
-    """`tupleCount(n)`: while all partitions hold more than n rows the one without a row for longest leaves."""
+    """`tupleCount(n)`: while all partitions together hold more than n rows, the one without a new row for the longest
+    time is removed."""
 
     rows: int
 
@@ -96,20 +99,20 @@ Forgetting = PartitionAge | PartitionCount | TupleCount
 
 @dataclass(frozen=True)
 class SplWindow:
-    """A whole clause: the kind with its policies, which partitions are forgotten, and the options of the operator."""
+    """A whole clause: the kind with its policies, the removal of partitions, and the options of the operator."""
 
     kind: Tumbling | Sliding | Interval
     forgetting: Forgetting | None = None
     incomplete: bool = False
-    """`aggregateIncompleteWindows`: a sliding window fires before it was full once, too."""
+    """`aggregateIncompleteWindows`: a sliding window also fires before it was full for the first time."""
     evicted: bool = False
-    """`aggregateEvictedPartitions`: a forgotten partition fires as it leaves."""
+    """`aggregateEvictedPartitions`: a removed partition fires before it leaves."""
     final: bool = False
-    """`flushOnFinal`: what a tumbling window holds fires when its input ends."""
+    """`flushOnFinal`: the contents of a tumbling window fire when its input ends."""
 
     @property
     def policies(self) -> tuple[Policy | Punctuation, ...]:
-        """The eviction and the trigger, as far as the kind has them."""
+        """Return the eviction and trigger policies that the kind has."""
         match self.kind:
             case Tumbling(eviction):
                 return (eviction,)
@@ -119,12 +122,12 @@ class SplWindow:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns that the policies read."""
+        """Return the columns that the policies read."""
         return frozenset(p.column for p in self.policies if isinstance(p, Delta))
 
     @property
     def text(self) -> str:
-        """The clause in SPL's words, times in seconds; the options after it."""
+        """Return the clause in SPL's words, times in seconds; the options after it."""
         words = [_kind_text(self.kind)]
         words += [_policy_text(p) for p in self.policies]
         words += [] if self.forgetting is None else [_forgetting_text(self.forgetting)]
@@ -137,7 +140,7 @@ class SplWindow:
 
 
 def seconds_text(micros: int) -> str:
-    """A duration in seconds, without needless digits."""
+    """Return a duration in seconds, without trailing zeros."""
     whole, part = divmod(micros, 1_000_000)
     return f"{whole}.{part:06d}".rstrip("0") if part else str(whole)
 

@@ -21,7 +21,7 @@ class TimeWindowKind(StrEnum):
     SESSION = "session"
 
     def determines_other(self, is_start: bool) -> bool:
-        """Whether one end of a window, its start or the other, determines the other one."""
+        """Return whether one end of a window (the start if `is_start`) determines the other one."""
         return self in (TimeWindowKind.TUMBLE, TimeWindowKind.HOP) or (self is TimeWindowKind.CUMULATE and not is_start)
 
 
@@ -29,8 +29,9 @@ class TimeWindowKind(StrEnum):
 class TimeWindow(Node):
     """Event-time windows: `start` and `end` columns, then those of the input (One SQL, extension 3).
 
-    Durations in microseconds. `size` is the window's (CUMULATE: greatest) length or the session's gap, `step` the
-    distance of starts (HOP) or of ends (CUMULATE). `partition` is the session's key. A NULL time gives no row.
+    Durations are in microseconds. `size` is the length of the window (CUMULATE: maximum length) or the session's gap.
+    `step` is the distance of starts (HOP) or of ends (CUMULATE). `partition` is the session's key. A NULL time gives no
+    row.
     """
 
     input: Node
@@ -79,7 +80,8 @@ class TimeWindow(Node):
         return self.input.holds
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:
-        """The starts and ends of the windows that a row at the bound or later can still be in."""
+        """Return the bounds of starts and ends: those of the earliest windows that a row at the bound or later can be
+        in."""
         below = self.input.bounds(known)
         bound = below.get(self.time)
         if self.kind is TimeWindowKind.SESSION:
@@ -102,7 +104,7 @@ class TimeWindow(Node):
         return floor(time, self.size, self.offset)
 
     def first_end(self, time: int) -> int:
-        """The earliest end of such a window."""
+        """Return the earliest end of a window of rows from this time on, in microseconds."""
         start = self.first_start(time)
         if self.kind is TimeWindowKind.CUMULATE:
             return start + floor(time - start, self.step) + self.step

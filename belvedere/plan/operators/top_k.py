@@ -1,4 +1,4 @@
-"""The first rows of an order."""
+"""Top-k: the first rows of an order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from belvedere.schema import Column, Schema
 
 @dataclass(frozen=True)
 class TopK(Node):
-    """The rows `offset` .. `offset + limit` in `order`, of the whole or within each `partition`; ties by the input's key."""
+    """The rows `offset` .. `offset + limit` in `order`, of the whole input or of each `partition`; ties are broken by
+    the input's key."""
 
     input: Node
     order: tuple[Order, ...]
@@ -24,13 +25,14 @@ class TopK(Node):
     offset: int = 0
     partition: tuple[str, ...] = ()
     by_rows: bool = False
-    """Whether each row stays what it is, with the input's key, also where the first one alone is wanted."""
+    """Whether rows keep the input's key, even with LIMIT 1."""
     alike: tuple[str, ...] = ()
-    """Columns that are equal in all rows of a partition: where it is the key of a join's left side, that side's columns."""
+    """Columns that are equal in all rows of a partition: if it is the key of a join's left side, that side's
+    columns."""
     number: Column | None = None
-    """The column that has a row's place in its partition, from 1 (INT)."""
+    """Column with the position of a row in its partition, from 1 (INT)."""
     most: str = ""
-    """The parameter that is the limit, in a query that is answered when it is asked; `limit` is None then."""
+    """Name of the parameter that gives the limit, in a query computed at request time; `limit` is None then."""
 
     @cached_property
     def schema(self) -> Schema:
@@ -54,7 +56,7 @@ class TopK(Node):
 
     @property
     def tie_order(self) -> tuple[Order, ...]:
-        """The sort keys that break ties, ascending unless the last key of the order descends."""
+        """Return the sort keys that break ties, ascending unless the last key of the order descends."""
         descending = bool(self.order) and self.order[-1].descending
         return tuple(Order(column(n), descending) for n in tie_columns(self.input.schema))
 
@@ -73,7 +75,8 @@ class TopK(Node):
         return (only(self.input.bounds(known), (*self.partition, *self.alike, *self._first_times())),)
 
     def _first_times(self) -> tuple[str, ...]:
-        """The column by which the earliest rows come first: what a row to come displaces is not before it."""
+        """Return the column by which the earliest rows come first. A row displaced by a later arrival is not
+        before it."""
         first = self.order[0] if self.order else None
         if first is None or first.descending or not isinstance(first.expr, exp.Column):
             return ()

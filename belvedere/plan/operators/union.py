@@ -20,9 +20,10 @@ BRANCH = "_branch"
 
 @dataclass(frozen=True)
 class Union(Node):
-    """UNION ALL: columns by position, names of the first. `branch`, if any, is a hidden column with its number.
+    """UNION ALL: columns by position, names of the first. `branch` is an optional hidden column with the number of the
+    branch.
 
-    `key`, if any, are columns that no two rows share, of whichever branches.
+    `key` are optional columns that are unique over the rows of all branches.
     """
 
     branches: tuple[Node, ...]
@@ -66,7 +67,8 @@ class Union(Node):
         return replace(self, branches=tuple(map(pruned_inside, self.branches)))
 
     def with_key_columns(self) -> Node:
-        """Each branch with slots for the key columns of all branches (NULL in the others'), and the branches numbered."""
+        """Return each branch with columns for the key columns of all branches (NULL for the others'), and the branches
+        numbered."""
         width = len(self.branches[0].schema.columns)
         branches = tuple(b.with_key_columns() for b in self.branches)
         if self.branch is not None or self.key is not None:
@@ -88,7 +90,7 @@ class Union(Node):
         return Union(tuple(padded), branch=unused_name(BRANCH, taken))
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:
-        """The least of the branches, by position."""
+        """Return the least bound of the branches, by position."""
         below = [(b.schema.names, b.bounds(known)) for b in self.branches]
         found = {}
         for position, column_ in enumerate(self.branches[0].schema.columns):

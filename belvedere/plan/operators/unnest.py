@@ -1,4 +1,4 @@
-"""The elements of arrays and the entries of maps."""
+"""UNNEST: elements of arrays and entries of maps."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from belvedere.schema import Column, Schema
 
 @dataclass(frozen=True)
 class Unnest(Node):
-    """The input's columns beside each element of an array (or entry of a map).
+    """The input's columns with each element of an array (or entry of a map).
 
-    `columns`: for an array of T one column of T, or with `inline` one per field of the struct T; for a map key and value.
-    `position` is a column with the index from 0; hidden where the script did not ask for it. `outer` keeps rows
-    without elements, with NULLs.
+    `columns`: for an array of T one column of T, or with `inline` one per field of the struct T; for a map key and
+    value. `position` is a column with the index from 0; it is hidden if the script did not request it. `outer` keeps
+    rows without elements, with NULLs.
     """
 
     input: Node

@@ -20,7 +20,8 @@ POSITION = "_position"
 
 @dataclass(frozen=True)
 class Values(Node):
-    """Literal rows; every row has one expression per column. `position`, where given, names the column that numbers them."""
+    """Literal rows; every row has one expression per column. `position` is the optional name of a column that numbers
+    them."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Expr, ...], ...]
@@ -40,7 +41,7 @@ class Values(Node):
         return self
 
     def with_key_columns(self) -> Node:
-        """The rows numbered, where there are several."""
+        """Return the rows with a number column, if there are several."""
         if self.schema.key is not None:
             return self
         name = unused_name(POSITION, {c.name for c in self.columns})

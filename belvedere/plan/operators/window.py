@@ -37,7 +37,7 @@ class Window(Node):
 
     @property
     def key_by_key(self) -> Partition | None:
-        """By the PARTITION BY columns that all window functions share."""
+        """Partition by the PARTITION BY columns that all window functions share."""
         shared: list[str] | None = None
         for window in self._calls():
             own = [e.name for e in window.args.get("partition_by") or [] if isinstance(e, exp.Column)]
@@ -68,10 +68,11 @@ class Window(Node):
         return self.input.holds
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:
-        """A new row changes rows of its own partition: for each window function, those before it that look so far ahead.
+        """Return the bounds of its columns. A new row changes rows of its own partition: for each window function,
+        earlier rows that look ahead to it.
 
-        The k-th next time, `lead(t, k) OVER (... ORDER BY t)`, has the bound of the time: where it is below the bound no row to come is
-        among the k next ones.
+        The k-th next time, `lead(t, k) OVER (... ORDER BY t)`, has the bound of the time: if it is below the bound, no
+        later arrival is among the k next rows.
         """
         below = self.input.bounds(known)
         nexts = {i.name: found for i in self.items if (found := next_time(i.expr)) is not None}
@@ -96,12 +97,12 @@ class NextTime:
 
     @property
     def has_default(self) -> bool:
-        """Whether it is the last time of all, not NULL, where there is no such row."""
+        """Return whether the value is the last possible time, not NULL, if there is no such row."""
         return self.window.this.args.get("default") is not None
 
 
 def next_time(expr: Expr) -> NextTime | None:
-    """What a window function that gives a next time in its own order does; None for any other."""
+    """Describe a window function that returns a next time in its own order; None for any other."""
     if not isinstance(expr, exp.Window) or not isinstance(expr.this, exp.Lead) or expr.args.get("order") is None:
         return None
     call, order = expr.this, expr.args["order"]
@@ -113,7 +114,7 @@ def next_time(expr: Expr) -> NextTime | None:
 
 
 def _of_call(call: exp.Window, below: Node, bounds: Bounds, nexts: Mapping[str, NextTime]) -> Bounds:
-    """The bounds of columns in the rows that one window function lets a new row change."""
+    """Return the bounds of columns in the rows that a new row can change through one window function."""
     own = [e.name for e in call.args.get("partition_by") or [] if isinstance(e, exp.Column)]
     found = {n: bounds[n] for n in own if n in bounds}
     time = leading_column(call, below)
@@ -128,12 +129,12 @@ def _of_call(call: exp.Window, below: Node, bounds: Bounds, nexts: Mapping[str, 
 
 
 def same_rows(one: exp.Window, other: exp.Window) -> bool:
-    """Whether two window functions have the same partitions in the same order."""
+    """Return whether two window functions have the same partitions in the same order."""
     return all((one.args.get(n) or None) == (other.args.get(n) or None) for n in ("partition_by", "order"))
 
 
 def leading_column(call: exp.Window, below: Node) -> str | None:
-    """The column that rows are ordered by first; not where a later NULL could come before all of them."""
+    """Return the column of the first sort key; None if a later NULL could come before all rows."""
     order = call.args.get("order")
     first = order.expressions[0] if order is not None and order.expressions else None
     if not isinstance(first, exp.Ordered) or first.args.get("desc") or not isinstance(first.this, exp.Column):
@@ -146,7 +147,8 @@ def leading_column(call: exp.Window, below: Node) -> str | None:
 
 
 def rows_ahead(call: exp.Window) -> int | None:
-    """How many rows after its own a row's value may depend on; None where that is any number, or a time says it."""
+    """Return the number of following rows on which a row's value may depend; None if it is unlimited or given by a
+    time."""
     inner = call.this.this if isinstance(call.this, exp.Filter) else call.this
     if isinstance(inner, exp.Lead):
         offset = inner.args.get("offset")
@@ -160,7 +162,8 @@ def rows_ahead(call: exp.Window) -> int | None:
 
 
 def _time_ahead(call: exp.Window) -> int | None:
-    """How far after its own time a row's value may depend on rows, in microseconds; None where a number of rows says it."""
+    """Return how far after its own time a row's value may depend on rows, in microseconds; None if a number of rows
+    limits it."""
     spec: Any = call.args.get("spec")
     ahead = spec is not None and spec.args.get("kind") == "RANGE" and spec.args.get("end_side") == "FOLLOWING"
     if ahead and isinstance(spec.args["end"], exp.Expr) and isinstance(_called(call), BACKWARD):
@@ -169,7 +172,7 @@ def _time_ahead(call: exp.Window) -> int | None:
 
 
 BACKWARD = (exp.AggFunc, exp.RowNumber, exp.Rank, exp.DenseRank, exp.Lag, exp.FirstValue, exp.LastValue)
-"""What looks at no row behind its frame (and at its own row, or those before it, where it has none)."""
+"""Functions that read no row after their frame; without a frame, they read their own row or those before it."""
 
 
 def _called(call: exp.Window) -> Any:
@@ -177,7 +180,8 @@ def _called(call: exp.Window) -> Any:
 
 
 def _looks_ahead(call: exp.Window) -> bool:
-    """Whether a row's value may depend on rows after it (also ntile and percent_rank, which count the whole partition)."""
+    """Return whether a row's value may depend on later rows. This includes ntile and percent_rank, which count the
+    whole partition."""
     inner = _called(call)
     if not isinstance(inner, BACKWARD) or isinstance(inner, (exp.Lead, exp.PercentRank, exp.CumeDist, exp.Ntile)):
         return True

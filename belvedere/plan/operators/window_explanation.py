@@ -1,11 +1,11 @@
-"""How the windows of a `PredicateWindow` are found, in words: the class of each boundary's search and what it costs.
+"""Explanation of how a `PredicateWindow` finds its windows: the class of each boundary's search and its cost.
 
-In: the operator. Out: lines for people. The classes are those of conjunctions (`sqlpp/windows/boundary_classes.py`):
+In: the operator. Out: lines for display. The classes are those of conjunctions (`sqlpp/windows/boundary_classes.py`):
 
     0    no condition on j                      a    P(j)
     b    monotone in j: positions, order key    a+b  both
     c1   f(j) < g(i) and the like               c2   f(j) = g(i)            c3   f(j) <> g(i)
-    d    any other: all pairs of i and j are tried
+    d    any other: all pairs of i and j are tested
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ AGGREGATE_COST: Mapping[str, str] = {
 
 
 def class_of(conjunction: ConjunctionSpec) -> str:
-    """The class of one conjunction."""
+    """Return the class of one conjunction."""
     general = [c for c in conjunction.compares if not c.direction or c.operator == "<>"]
     if general:
         return {"=": "c2", "<>": "c3"}.get(general[0].operator, "c1")
@@ -44,12 +44,12 @@ def class_of(conjunction: ConjunctionSpec) -> str:
 
 
 def found_by(window: PredicateWindow) -> tuple[str, ...]:
-    """One line for the clause, one for each boundary, for one long partition, and for each kind of aggregate."""
+    """Return lines for the clause, each boundary, one long partition, and each kind of aggregate."""
     return tuple(_lines(window))
 
 
 def search_of(window: PredicateWindow) -> str:
-    """The same as one line."""
+    """Return the same as one line."""
     return "; ".join(line.strip() for line in found_by(window))
 
 

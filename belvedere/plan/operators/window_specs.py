@@ -1,6 +1,6 @@
-"""Specification for the kernels: how boundaries are found, and the outputs per window.
+"""Specification for the kernels: the search for boundaries, and the outputs per window.
 
-In: names of the row columns that Spark prepares. Out: immutable types that travel to the workers. Nothing is computed
+In: names of the row columns that Spark prepares. Out: immutable types that are sent to the workers. Nothing is computed
 here.
 """
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_DECIMAL_DIGITS = 28
-"""Digits of decimals whose sums the kernels compute: 2^31 of them stay below 128 bits."""
+"""Maximum number of digits of decimals whose sums the kernels compute: 2^31 such values stay below 128 bits."""
 
 
 @dataclass(frozen=True)
 class ConstantTerm:
-    """A number or boolean; None where it is not known. With `column` it is what that holds in every row."""
+    """A number or boolean; None if unknown. With `column` it is the value of that column, equal in every row."""
 
     value: Any = None
     column: str | None = None
@@ -23,7 +23,8 @@ class ConstantTerm:
 
 @dataclass(frozen=True)
 class ColumnTerm:
-    """A column at a side's tuple or neighbour; its position without column. `missing`: the value where there is no such tuple."""
+    """A column of a side's tuple or neighbour; without `column` the tuple's position. `missing` is the value if there
+    is no such tuple."""
 
     side: str
     role: str
@@ -33,9 +34,8 @@ class ColumnTerm:
 
 @dataclass(frozen=True)
 class OperationTerm:
-    """Of terms: `and`, `or`, `not`, a comparison, `+ - * / DIV %`, `least`, `greatest`, `if` (condition, then, else), `known`,
-    `in` (a column, a column of arrays),
-    `text` (a column), `concat`."""
+    """An operation on terms: `and`, `or`, `not`, a comparison, `+ - * / DIV %`, `least`, `greatest`, `if` (condition,
+    then, else), `known`, `in` (a column, a column of arrays), `text` (a column), `concat`."""
 
     operator: str
     parts: tuple[Term, ...]
@@ -46,7 +46,8 @@ Term = ColumnTerm | ConstantTerm | OperationTerm  # a value for one tuple of eac
 
 @dataclass(frozen=True)
 class CompareSpec:
-    """`searched operator known`; `direction` 1 or -1 where the searched value rises or falls within a partition, else 0."""
+    """`searched operator known`; `direction` is 1 or -1 if the searched value rises or falls within a partition, else
+    0."""
 
     searched: Term
     operator: str
@@ -66,7 +67,8 @@ class ConjunctionSpec:
 
 @dataclass(frozen=True)
 class BoundarySpec:
-    """How a boundary is found: at once (`local`), at the partition's edge (`unbounded`), by a search, or by a scan of all pairs."""
+    """Method to find a boundary: at once (`local`), at the partition's edge (`unbounded`), by a search, or by a scan of
+    all pairs."""
 
     local: tuple[Term, ...] = ()
     unbounded: bool = False
@@ -76,7 +78,7 @@ class BoundarySpec:
 
 @dataclass(frozen=True)
 class Gather:
-    """A column's value at a boundary's tuple or neighbour."""
+    """The value of a column at a boundary's tuple or neighbour."""
 
     output: str
     side: str
@@ -86,7 +88,7 @@ class Gather:
 
 @dataclass(frozen=True)
 class BoundaryPosition:
-    """A boundary's position, from 1."""
+    """Position of a boundary, from 1."""
 
     output: str
     side: str
@@ -110,7 +112,7 @@ class Length:
 
 @dataclass(frozen=True)
 class Nth:
-    """A column's value at w[index]; `flag` is the column that says MISSING."""
+    """The value of a column at w[index]; `flag` is the column that is TRUE for MISSING."""
 
     output: str
     flag: str
@@ -120,8 +122,8 @@ class Nth:
 
 @dataclass(frozen=True)
 class WindowAggregate:
-    """An aggregate over the window's rows. `included` (boolean column) restricts them; `extra` says that the MISSING of an
-    unclosed window counts as a member that is not a value. `fraction` is a percentile's."""
+    """An aggregate over the window's rows. `included` (boolean column) restricts them. With `extra` the MISSING of an
+    unclosed window counts as a member without a value. `fraction` is a percentile's."""
 
     output: str
     function: str
@@ -134,7 +136,7 @@ class WindowAggregate:
 
 @dataclass(frozen=True)
 class Members:
-    """An array of the window's rows: of one column's values, or of objects of several; NULL where MISSING."""
+    """An array of the window's rows: of one column's values, or of objects of several; NULL for MISSING."""
 
     output: str
     fields: tuple[tuple[str, str], ...]
@@ -146,7 +148,7 @@ ResultColumn = Gather | BoundaryPosition | Flag | Length | Nth | WindowAggregate
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """Everything that `window_tables` needs to know."""
+    """Parameters of `window_tables`."""
 
     keys: tuple[str, ...]
     tumbling: bool
@@ -159,10 +161,10 @@ class KernelSpec:
 
 @dataclass(frozen=True)
 class Ends:
-    """Facts about END for blocks of rows that find their windows alone.
+    """Facts about END with which blocks of rows find their windows independently.
 
-    `closing` are the positions of its alternatives that never move back, `at_once` those of them that read one tuple
-    and its neighbours; `length` is the common length of all TUMBLING windows, if there is one.
+    `closing` are the positions of its alternatives that never move back. `at_once` are those of them that read one
+    tuple and its neighbours. `length` is the common length of all TUMBLING windows, if there is one.
     """
 
     closing: tuple[int, ...] = ()

@@ -1,8 +1,9 @@
-"""A time by which the rows of a query are complete, where none of the columns that it selects is one.
+"""Completion times for queries without a selected event-time column.
 
-In: a plan under EMIT AFTER WATERMARK, and which columns may have bounds. Out: the plan with a hidden column, or without rows that have no
-event time. A row that depends on later rows (LEAD, `n FOLLOWING`) is complete once the farthest of them is below the bound; where there is
-no such row it waits until the input ends. A row without an event time is below no bound: it never comes out, and would keep others waiting.
+In: a plan under EMIT AFTER WATERMARK, and the columns that may have bounds. Out: the plan with a hidden column, or
+without rows that have no event time. A row that depends on later rows (LEAD, `n FOLLOWING`) is complete when the
+farthest of them is below the bound. If there is no such row, it waits until the input ends. A row without an event time
+is below no bound: it would never be emitted, and would delay others.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from belvedere.schema import TIMESTAMP
 from belvedere.values.instants import instant
 
 COMPLETE_AT = "_complete_at"
-"""The hidden column: the time of the last row that the row depends on."""
+"""Hidden column with the time of the last row that the row depends on."""
 
 
 def with_completion(
     plan: Node, known: Known, times: Callable[[str], Sequence[str]], views: Callable[[str], Node | None]
 ) -> Node:
-    """The plan with event-time columns; as it is where none can be had. Where a view's windows say it, they are found here again."""
+    """Return the plan with event-time columns, or unchanged if there are none. The windows of a scanned view are
+    recomputed if they give the time."""
     whole = inline(plan, lambda i: _with_windows(i, views))
     candidates = [plan, whole] if _completed(whole)[1] is None else [whole, plan]
     for candidate in [*candidates, *(t for c in candidates for t in _without_untimed(c, times))]:
@@ -43,7 +45,7 @@ def with_completion(
 
 
 def _with_windows(id_: str, views: Callable[[str], Node | None]) -> Node | None:
-    """The plan of a view with WINDOW BY, or with window functions, that nothing else is over."""
+    """Return the plan of a view with WINDOW BY, or with window functions, without operators above them; else None."""
     node = plan = views(id_)
     while isinstance(node, Project | Filter):
         node = node.input
@@ -51,13 +53,13 @@ def _with_windows(id_: str, views: Callable[[str], Node | None]) -> Node | None:
 
 
 def last_time() -> Expr:
-    """`TIMESTAMP '9999-12-31 23:59:59.999999'`: what waits for it waits for the end of the input."""
+    """Return `TIMESTAMP '9999-12-31 23:59:59.999999'`. Rows that wait for it wait for the end of the input."""
     text = instant(LAST_TIME).strftime("%Y-%m-%d %H:%M:%S.%f")
     return exp.cast(exp.Literal.string(text), exp.DataType.Type.TIMESTAMPTZ)
 
 
 def _without_untimed(plan: Node, times: Callable[[str], Sequence[str]]) -> Iterator[Node]:
-    """The plan over the rows that have a time: in one event-time column of each input, then in all."""
+    """Yield the plan over the rows with a time: in one event-time column of each input, then in all."""
     scans = {id(n): n for n in plan.walk() if isinstance(n, Scan)}.values()
     columns = {id(s): tuple(times(s.relation)) for s in scans}
     for place in range(max(map(len, columns.values()), default=0)):
@@ -78,7 +80,8 @@ def _timed(plan: Node, scan: Scan, names: Sequence[str]) -> Node:
 
 
 def _completed(plan: Node) -> tuple[Node, str | None]:
-    """A plan of projections and filters over window functions that look ahead, with the hidden column, and its name."""
+    """Add the hidden column to a plan of projections and filters over window functions that look ahead. Return the plan
+    and the column's name."""
     match plan:
         case Filter():
             below, name = _completed(plan.input)
@@ -98,7 +101,8 @@ def _completed(plan: Node) -> tuple[Node, str | None]:
 
 
 def _with_final_times(window: PredicateWindow) -> tuple[Node, str | None]:
-    """The time of the last row that decides where a window ends; with the times of its own that say the same earlier."""
+    """Add the time of the last row that decides the end of a window. Earlier tuples that also decide it are used if
+    they exist."""
     resume = window.resume
     places = final_times(resume) if resume is not None else {}
     if resume is None or not places or window.input.schema[resume.column].type != TIMESTAMP:
@@ -111,7 +115,7 @@ def _with_final_times(window: PredicateWindow) -> tuple[Node, str | None]:
         taken.add(names[place])
     last, *shorter = places
     found: Expr = exp.Coalesce(this=column(names[last]), expressions=[last_time()])
-    if shorter:  # one that is not there is left out
+    if shorter:  # a tuple that does not exist is skipped
         found = exp.Least(this=found, expressions=[_later(column(names[p]), places[p]) for p in shorter])
     kept, name = tuple(item_of(c) for c in window.schema), unused_name(COMPLETE_AT, taken)
     below = window.with_times(names)
@@ -129,7 +133,7 @@ def _later(time: Expr, length: int) -> Expr:
 
 
 def _with_next_times(window: Window) -> tuple[Node, str | None]:
-    """For each order that window functions look ahead in, the time of the farthest row that one of them reads."""
+    """Add, for each order in which window functions look ahead, the time of the farthest row that they read."""
     farthest: list[tuple[exp.Window, str, int]] = []
     for call in (w for i in window.items for w in i.expr.find_all(exp.Window)):
         time, rows = leading_column(call, window.input), rows_ahead(call)
@@ -158,7 +162,7 @@ def _with_next_times(window: Window) -> tuple[Node, str | None]:
 
 
 def _lead(call: exp.Window, time: str, rows: int) -> exp.Window:
-    """The time of the row so many places behind, in the order of a window function."""
+    """Return the time of the row that many positions later, in the order of a window function."""
     lead = exp.Lead(this=column(time), offset=exp.Literal.number(rows), default=last_time())
     found = exp.Window(this=lead, order=call.args["order"].copy(), over="OVER")
     if call.args.get("partition_by"):

@@ -1,8 +1,9 @@
-"""Rewrite: a join of a table's rows with its own nested rows is no join, but the nested rows beside the columns of their parent.
+"""Rewrite: a join of a table with its own nested rows becomes an unnest, without a join.
 
-In: a tree, and the plans of views that it scans. Out: an equivalent tree with the same keys, in which `FROM T t JOIN t.items i` and
-`FROM T.items i JOIN i.parent t` unnest T, `JOIN i.parts p` behind them does so twice, and `LEFT JOIN t.items i` keeps a row of T without
-items. Nothing is looked up, and the times of T's rows keep their bounds. Outer joins of deeper levels stay joins.
+In: a tree, and the plans of views that it scans. Out: an equivalent tree with the same keys. `FROM T t JOIN t.items i`
+and `FROM T.items i JOIN i.parent t` unnest T. A further `JOIN i.parts p` unnests twice. `LEFT JOIN t.items i` keeps a
+row of T without items. Nothing is looked up, and the times of T's rows keep their bounds. Outer joins of deeper levels
+stay joins.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from belvedere.plan.plan_properties import is_linear, needs_clock
 from belvedere.plan.rewrites.rewrite import carry, plain_columns, push_down, replace_node
 
 Definition = Callable[[str], Node | None]
-"""The plan of a view by its id; None for anything else."""
+"""Function that returns the plan of a view by its id; None for anything else."""
 
 
 def join_nested(node: Node, definition: Definition) -> Node:
-    """The same relation, with nested rows taken from their parents' rows."""
+    """Return the same relation, with nested rows read from their parents' rows."""
     deep = _deeper(node, definition) if isinstance(node, Join) else None
     if deep is not None:
         return deep
@@ -41,7 +42,7 @@ def join_nested(node: Node, definition: Definition) -> Node:
 
 
 def _deeper(node: Join, definition: Definition) -> Node | None:
-    """`(T JOIN items) JOIN parts` as `T JOIN (items JOIN parts)`, where no join is left of it then; else None."""
+    """Return `(T JOIN items) JOIN parts` as `T JOIN (items JOIN parts)` if that removes all joins; else None."""
     above = node.left
     if not (_is_plain(node) and isinstance(above, Join) and _is_plain(above)):
         return None
@@ -76,14 +77,15 @@ class _Nested:
 
 
 def _with_empty(join: Join, definition: Definition) -> Node | None:
-    """`T LEFT JOIN items` as T unnested, with one row where there are no items: its columns of the items are NULL."""
+    """Return `T LEFT JOIN items` as T unnested, with one row if there are no items: its columns of the items
+    are NULL."""
     found = _nested_rows(join.right, definition)
     if found is None or any(isinstance(n, Filter) for n in found.plan.walk()):
         return None
     unnest = next(n for n in found.plan.walk() if isinstance(n, Unnest))
     outer = replace(unnest, outer=True, position=replace(unnest.position, nullable=True))
     made = _beside(join, join.left, replace(found, plan=replace_node(found.plan, unnest, outer)))
-    if not isinstance(made, Project):  # what is said besides the parent's key would leave rows out
+    if not isinstance(made, Project):  # conditions beyond the parent's key would drop rows
         return None
     own = {c.name: _unnested(found.plan, c.name) for c in join.right.schema}
     place = next((n for n, source in own.items() if source == unnest.position.name), None)
@@ -95,7 +97,7 @@ def _with_empty(join: Join, definition: Definition) -> Node | None:
 
 
 def _or_null(item: Item, of_parent: bool, place: str) -> Item:
-    """A column of the nested row, NULL where there is none; `place` is the column of its place in the array."""
+    """Return a column of the nested row, NULL if there is none; `place` is the column with its index in the array."""
     expr = item.expr
     if of_parent:
         is_there = exp.Not(this=exp.Is(this=column(place), expression=exp.Null()))
@@ -104,7 +106,7 @@ def _or_null(item: Item, of_parent: bool, place: str) -> Item:
 
 
 def _nested_rows(node: Node, definition: Definition) -> _Nested | None:
-    """The chain with the nested table's own plan in place of its scan."""
+    """Return the chain with the scan replaced by the nested table's own plan."""
     scan = _bottom(node)
     plan = definition(scan.relation) if scan is not None else None
     base = _bottom(plan) if plan is not None else None
@@ -122,7 +124,8 @@ def _bottom(node: Node) -> Scan | None:
 
 
 def _beside(join: Join, parent: Node, nested: _Nested) -> Node | None:
-    """The nested rows with the parent's columns beside them; None where the join is by anything but the parent's whole key."""
+    """Return the nested rows with the parent's columns; None if the join does not use exactly the parent's
+    whole key."""
     base = _bottom(parent)
     if base is None or base.relation != nested.base.relation or any(isinstance(n, Unnest) for n in parent.walk()):
         return None
@@ -147,7 +150,8 @@ def _beside(join: Join, parent: Node, nested: _Nested) -> Node | None:
 
 
 def _is_same(part: Expr, own: dict[str, Expr], plan: Node) -> bool:
-    """Whether a condition says that a column of the nested row, made of the parent's row, is what the parent's row says: it always is.
+    """Return whether a condition equates a column of the nested row that comes from the parent with the parent's
+    column. It is always true.
 
     Columns that may be NULL are not equal to themselves.
     """
@@ -167,7 +171,7 @@ def _is_same(part: Expr, own: dict[str, Expr], plan: Node) -> bool:
 
 
 def _unnested(node: Node, name: str) -> str | None:
-    """The column that an Unnest made which a column of the chain over it is; None for any other."""
+    """Return the column of an Unnest that a column of the chain over it equals; None for any other."""
     while not isinstance(node, Unnest):
         if isinstance(node, Scan):
             return None
@@ -179,7 +183,7 @@ def _unnested(node: Node, name: str) -> str | None:
 
 
 def _source(node: Node, name: str) -> str | None:
-    """The column of a chain's scan that a column of the chain is; None where it is computed or unnested."""
+    """Return the column of a chain's scan that a column of the chain equals; None if it is computed or unnested."""
     while not isinstance(node, Scan):
         below = node.inputs[0]
         found = plain_columns(node).get(name) if isinstance(node, Project) else name
@@ -190,7 +194,7 @@ def _source(node: Node, name: str) -> str | None:
 
 
 def _conditions(node: Node) -> list[Expr]:
-    """The filters of a chain, over the columns of its scan."""
+    """Return the filters of a chain, over the columns of its scan."""
     found: list[Expr] = []
     while not isinstance(node, Scan):
         if isinstance(node, Filter):

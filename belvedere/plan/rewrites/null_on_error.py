@@ -1,4 +1,4 @@
-"""Rewrite: expressions that would fail give NULL instead (`on_error = "null"` in the project file).
+"""Rewrite: expressions give NULL instead of errors (`on_error = "null"` in the project file).
 
 In: a plan. Out: the same plan with each expression in its form of `belvedere.plan.null_on_error`.
 """
@@ -12,8 +12,9 @@ from belvedere.schema import Schema
 
 
 def forgive(node: Node, views: Mapping[str, Schema] | None = None, expressions: bool = True) -> Node:
-    """The plan with every expression that may fail in its forgiving form. `views`: the schemas of earlier ones after the same.
+    """Return the plan with NULL instead of errors in every expression. `views` are the schemas of earlier views after
+    the same rewrite.
 
-    Without `expressions` only what follows from those: columns that may be NULL.
+    Without `expressions` only the nullability of columns that depend on those views changes.
     """
     return node.forgiving(views or {}, expressions)

@@ -14,7 +14,7 @@ from belvedere.plan.rewrites.rewrite import replace_scans
 
 
 def prune(node: Node) -> Node:
-    """The same relation, computed from the columns that matter."""
+    """Return the same relation, computed only from the required columns."""
     return node.pruned(frozenset(node.schema.names))
 
 

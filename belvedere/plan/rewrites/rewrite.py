@@ -1,6 +1,6 @@
 """Small rewrites that the choice of rules needs: inlining, carrying a column upwards, pushing expressions down a chain.
 
-In: plan trees. Out: plan trees of the same meaning (with more columns, where asked).
+In: plan trees. Out: plan trees of the same meaning (with more columns, if requested).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from belvedere.schema import Column, Schema, is_engine_column
 
 
 def inline(node: Node, definition: Callable[[str], Node | None]) -> Node:
-    """Replace scans for which `definition` gives a plan by that plan, all the way down."""
+    """Replace scans by the plan that `definition` returns for them, recursively."""
     if isinstance(node, Scan):
         plan = definition(node.relation)
         return node if plan is None else keep_columns(inline(plan, definition), node.schema.names)
@@ -48,14 +48,14 @@ def carry(node: Node, source: Node, extra: tuple[Item, ...]) -> tuple[Node, tupl
 
 
 def _extend(node: Node, extra: tuple[Item, ...]) -> tuple[Node, tuple[str, ...]]:
-    """Put computed columns on top of a node, reusing columns that are there already."""
+    """Add computed columns on top of a node, reusing columns that already exist."""
     passed = tuple(item_of(c) for c in node.schema)
     project, names = extend_items(Project(node, passed), extra)
     return (node if len(project.items) == len(passed) else project), names
 
 
 def extend_items(project: Project, extra: Iterable[Item]) -> tuple[Project, tuple[str, ...]]:
-    """The projection with further items, hidden, and how they are called; those that are there already are reused."""
+    """Return the projection with further hidden items, and their names; existing equal items are reused."""
     names: list[str] = []
     items = list(project.items)
     for item in extra:
@@ -68,7 +68,7 @@ def extend_items(project: Project, extra: Iterable[Item]) -> tuple[Project, tupl
 
 
 def with_column(node: Node, added: Column, scans: frozenset[str]) -> Node:
-    """Let a column that the named scans have gained (the weight) reach the top of a linear tree or join."""
+    """Carry a column that the named scans have gained (the weight) to the top of a linear tree or join."""
     if isinstance(node, Scan):
         if node.relation not in scans:
             return node
@@ -94,9 +94,10 @@ def push_down(node: Node, exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 
 def passes_key(plan: Node, top: Node, side: Node, own: Schema) -> bool:
-    """Whether a row of `plan`, a chain over the operator `top`, has the key of the row of a relation that it comes from.
+    """Return whether a row of `plan`, a chain over the operator `top`, has the key of the row from which it is
+    computed.
 
-    The relation has the schema `own`, and `top` has its rows through `side`, a chain over it.
+    That row belongs to a relation with the schema `own`, which `top` reads through the chain `side`.
     """
     key, result = side.schema.key, Scan("top", top.schema)
     if not key or own.key is None or base_scan(side) is None or base_scan(replace_node(plan, top, result)) is None:
@@ -113,14 +114,14 @@ def passes_key(plan: Node, top: Node, side: Node, own: Schema) -> bool:
 
 
 def plain_columns(project: Project) -> dict[str, str]:
-    """The columns of a projection that are columns of its input as they are: name -> the name there."""
+    """Return the unchanged input columns of a projection: name -> the name in the input."""
     types = {c.name: c.type for c in project.input.schema}
     items = (i for i in project.items if isinstance(i.expr, exp.Column) and types.get(i.expr.name) == i.type)
     return {i.name: i.expr.name for i in items}
 
 
 def replace_node(tree: Node, old: Node, new: Node) -> Node:
-    """The chain `tree` with `new` in place of `old`."""
+    """Return the chain `tree` with `old` replaced by `new`."""
     if tree is old:
         return new
     return tree.with_inputs(tuple(replace_node(i, old, new) if _contains(i, old) else i for i in tree.inputs))

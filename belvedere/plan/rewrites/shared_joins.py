@@ -19,12 +19,12 @@ from belvedere.plan.plan_properties import is_linear
 from belvedere.plan.unused_names import unused_name
 
 PlanPlace = tuple[int, str]
-"""A column of a join, whatever it is called there: the number of the side and the side's own name for it."""
+"""A column of a join, independent of its name there: the number of the side and the side's own name for it."""
 
 
 @dataclass(frozen=True)
 class _SharedSide:
-    """One of the relations that are joined: renamed columns of `base` under conditions on them."""
+    """One of the joined relations: renamed columns of `base` under conditions on them."""
 
     base: Node
     project: Project | None
@@ -33,12 +33,12 @@ class _SharedSide:
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """The side's columns over `base`."""
+        """Return the side's columns over `base`."""
         return tuple(map(item_of, self.base.schema)) if self.project is None else self.project.items
 
     @property
     def names(self) -> dict[str, str]:
-        """The side's columns: name -> the name in `base`."""
+        """Return the side's columns: name -> the name in `base`."""
         return {i.name: i.expr.name for i in self.items}
 
 
@@ -63,7 +63,8 @@ class _Shape:
 
 
 def share_joins(plans: Mapping[str, Node]) -> dict[str, Node]:
-    """The plans by name, in which joins of the same relations are equal nodes where one of them is kept with all its rows."""
+    """Return the plans by name. Joins of the same relations become equal nodes if one of them is kept with all its
+    rows."""
     groups: dict[tuple[object, ...], list[_Shape]] = {}
     kept = set()
     for plan in plans.values():
@@ -81,7 +82,7 @@ def share_joins(plans: Mapping[str, Node]) -> dict[str, Node]:
 
 
 def _parts(shapes: Iterable[_Shape]) -> dict[tuple[object, ...], list[_Shape]]:
-    """By their keys the trees within trees: they are no reason to share, and read what is shared."""
+    """Return subtrees of the shapes by key. They are no reason to share, but read the shared joins."""
     found: dict[tuple[object, ...], list[_Shape]] = {}
     for shape in shapes:
         below = [shape.tree.left, shape.tree.right]
@@ -95,7 +96,7 @@ def _parts(shapes: Iterable[_Shape]) -> dict[tuple[object, ...], list[_Shape]]:
 
 
 def _joins(node: Node) -> Iterator[Join]:
-    """The outermost trees of inner joins."""
+    """Yield the outermost trees of inner joins."""
     if isinstance(node, Join) and node.kind is JoinKind.INNER:
         yield node
         for side in _leaves(node):
@@ -106,9 +107,8 @@ def _joins(node: Node) -> Iterator[Join]:
 
 
 def _below(node: Node) -> tuple[Node, ...]:
-    """Return the parts below a node that may be shared: not a join that keeps one version per row, whose pairs are not
-    stored.
-    """
+    """Return the parts below a node that may be shared. A join that keeps one version per row is excluded, because its
+    pairs are not stored."""
     return node.input.inputs if isinstance(node, TopK) and node.alike and isinstance(node.input, Join) else node.inputs
 
 
@@ -156,14 +156,14 @@ def _shape(tree: Join) -> _Shape:
 
 
 def _ordered(part: Expr) -> Expr:
-    """An equality with its sides in one order: it means the same both ways."""
+    """Return an equality with its sides in a canonical order."""
     if isinstance(part, exp.EQ | exp.NullSafeEQ) and part.this.sql() > part.expression.sql():
         return type(part)(this=part.expression, expression=part.this)
     return part
 
 
 def _together(shapes: list[_Shape]) -> _Shape:
-    """The first tree with the columns of all, without the filters on now()."""
+    """Return the first tree with the columns of all, without the filters on now()."""
     first = shapes[0]
     taken = set(first.tree.schema.names)
     sides = []
@@ -207,7 +207,7 @@ def _replaced(node: Node, shared: Mapping[tuple[object, ...], _Shape]) -> Node:
 
 
 def _renamed(shape: _Shape, shared: _Shape) -> Node:
-    """The shared join with the names and columns of one member, and its filters on now() above."""
+    """Return the shared join with the names and columns of one member, and its filters on now() above."""
     names = {place: name for name, place in shared.places.items()}
     items = tuple(replace(item_of(c), expr=column(names[shape.places[c.name]])) for c in shape.tree.schema)
     same = all(i.name == i.expr.name for i in items) and len(items) == len(shared.tree.schema.names)
