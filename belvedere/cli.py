@@ -1,7 +1,8 @@
 """The command line: `belvedere COMMAND ...`.
 
-In: arguments. Out: an exit code: 0 fine, 1 the script or the data is wrong, 2 the command line is wrong. Each command is a
-module of `belvedere.commands` and is imported when it is called, so that `check` starts without what `run` needs.
+In: arguments. Out: an exit code: 0 success, 1 an error in the script or the data, 2 an error in the command line. Each
+command is a module of `belvedere.commands` and is imported when it is called, so `check` starts without the imports of
+`run`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typer.main import get_command
 from belvedere.errors import BelvedereError
 from belvedere.terminal.profile_option import with_profile
 
-# typer brings its own copy of click or uses the installed one, by version: its exceptions are those of BadParameter's family.
+# Depending on its version, typer contains click or uses the installed one: take the exceptions from its BadParameter.
 CommandLineError: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 COMMANDS = {
@@ -46,14 +47,14 @@ COMMANDS = {
 }
 
 OLD_NAMES = {"optimize": "advise"}
-"""Former names of commands: they work, and help does not list them."""
+"""Former names of commands, which still work but are not in the help."""
 
 WITHOUT_PROJECT = {"init", "fmt", "calibrate"}
 """Commands that read no belvedere.toml, so there is no profile to choose."""
 
 
 class LazyGroup(TyperGroup):
-    """Knows the commands' names and first lines; imports a command's module when it is used."""
+    """Group of commands that has their names and first lines, and imports a command's module when it is used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [name for name in COMMANDS if self._module(name) is not None]
@@ -108,7 +109,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command line; the exit code. A user's mistake never ends in a traceback."""
+    """Run the command line and return the exit code. A user's mistake never ends in a traceback."""
     try:
         result = get_command(app)(args=arguments, prog_name="belvedere", standalone_mode=False)
     except CommandLineError as error:

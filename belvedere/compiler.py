@@ -1,7 +1,8 @@
-"""A script's text -> a catalog.
+"""Compiler of a script's text to a catalog.
 
-In: text, the path it came from and the project file's contents. Out: `Compiled`: the catalog and every diagnostic of parsing and
-lowering, and of what the store cannot answer when it is read. Starts no JVM; reads a sample of source files for the columns of imports.
+In: text, its path and the project file's contents. Out: `Compiled`: the catalog and all diagnostics of parsing and
+lowering, and of reads that the store cannot compute. It starts no JVM; it reads a sample of source files for the
+columns of imports.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ from belvedere.schema import Schema
 from belvedere.store.read.query import bound_row_condition, link_of
 from belvedere.syntax.parse import parse_script
 
+# Trees are processed by recursion, here and when a plan runs: a sum of 500 terms has 500 levels. Deeper ones are B1015.
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 5_000))
-"""Trees are walked by recursion, here and where a plan runs: a sum of five hundred terms is five hundred levels deep. Beyond it B1015."""
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """The result of a compile; where `ok` is false the catalog holds what could be understood and must not be run."""
+    """The result of a compile. If `ok` is false, the catalog holds only the valid parts and must not run."""
 
     catalog: Catalog
     diagnostics: tuple[Diagnostic, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether no diagnostic is an error."""
+        """Return whether no diagnostic is an error."""
         return not any(d.severity is Severity.ERROR for d in self.diagnostics)
 
 
@@ -56,12 +57,12 @@ def compile_script(
     progress: Progress | None = None,
     store: str | None = None,
 ) -> Compiled:
-    """Compile a script. `path` names it in diagnostics and says where imported scripts and `belvedere.toml` are.
+    """Compile a script. `path` names it in diagnostics and locates imported scripts and `belvedere.toml`.
 
-    `store` is the URL of its store, where another one than the project's is meant: what is computed when it is read has to be what that
-    database can compute. Without either it is what all databases can.
+    `store` is the URL of its store, if it differs from the project's: views that are computed on read must be within
+    the abilities of that database. Without any store they must be within those of all databases.
 
-    With `progress`, which an editor keeps for each script, it goes on from where the text begins to differ from that of the last compile.
+    With `progress`, which an editor keeps per script, the compile continues at the first change since the last compile.
     """
     file = str(path) if path is not None else "script.sqrl"
     if project is None and path is not None:
@@ -94,10 +95,11 @@ def compile_script(
 
 
 def database_of(url: str | None) -> str | None:
-    """The kind of database of a store's URL; None where there is none, or a wrong one, which is refused where the store is opened."""
+    """Return the kind of database of a store's URL; None without a URL, or for an invalid one, which fails when it is
+    opened."""
     if url is None:
         return None
-    from belvedere.store.dialects import dialect_of  # loaded by the projects that name a store
+    from belvedere.store.dialects import dialect_of  # imported on demand
 
     try:
         return dialect_of(url).name
@@ -106,30 +108,32 @@ def database_of(url: str | None) -> str | None:
 
 
 def _for_people(diagnostic: Diagnostic) -> Diagnostic:
-    """A diagnostic without names that no script says."""
+    """Return a diagnostic without internal names."""
     hint, detail = ((t and shown_names(t)) for t in (diagnostic.hint, diagnostic.detail))
     return replace(diagnostic, message=shown_names(diagnostic.message), hint=hint, detail=detail)
 
 
 def with_functions(project: ProjectSettings | None) -> tuple[ProjectSettings | None, tuple[Diagnostic, ...]]:
-    """The project with the functions of its module, and what is wrong with them."""
+    """Return the project with the functions of its module, and the errors in them."""
     if project is None or project.module is None:
         return project, ()
-    from belvedere.functions.project_module import read_functions  # loaded by the few projects that have such functions
+    # imported on demand: few projects have such functions
+    from belvedere.functions.project_module import read_functions
 
     functions, found = read_functions(project.module, project.module_place)
     return replace(project, functions=functions), found
 
 
 def with_policies(catalog: Catalog, other: OnError) -> Catalog:
-    """The catalog with what becomes of each view that fails; `other` where the script does not say it."""
+    """Return the catalog with the action for each view that fails; `other` if the script does not set it."""
     said = {i: catalog.hints.on_error.get(i, other) for i in catalog.views}
     catalog = replace(catalog, hints=replace(catalog.hints, on_error=said))
     return _forgiving(catalog) if OnError.NULL in said.values() else catalog
 
 
 def _forgiving(catalog: Catalog) -> Catalog:
-    """The catalog with views whose expressions give NULL where they would fail; such columns, and those made of them, may be NULL."""
+    """Return the catalog with views whose failing expressions are NULL; such columns and those derived from them are
+    nullable."""
     views: dict[str, View] = {}
     schemas: dict[str, Schema] = {}
     for id_, view in catalog.views.items():  # a view reads earlier ones
@@ -147,13 +151,16 @@ def _as_nullable(schema: Schema, observed: Schema) -> Schema:
 
 
 def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
-    """The catalog with a table for every relationship that the API shows and the store cannot compute; a notice (B8022) for each."""
+    """Return the catalog with a stored table for each relationship of the API that the store cannot compute.
+
+    Each of them has a notice (B8022).
+    """
     computed = [r for r in catalog.relationships if _is_computed(r, catalog) and _is_shown(r, catalog)]
     if not computed:
         return catalog, ()
     from belvedere.lang.relationships.kept_links import (
         keep_link,
-    )  # loaded by the few scripts that have such relationships
+    )  # imported on demand: few scripts have such relationships
     from belvedere.store.read.statements import check_link
     from belvedere.store.read.typed_sql import RefusedExpression
 
@@ -186,11 +193,12 @@ def with_kept_links(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
 
 
 def with_views_at_read(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...]]:
-    """The catalog with a plan for each view that shall be computed when it is read, and why one cannot be (B8024)."""
+    """Return the catalog with a plan for each view that is computed on read, and an error (B8024) if that is not
+    possible."""
     requested = [i for i in catalog.views if catalog.hints.placed.get(i) is Placement.AT_READ]
     if not requested:
         return catalog, ()
-    from belvedere.store.read.computed_views import plan_at_read  # loaded by the few scripts that have such views
+    from belvedere.store.read.computed_views import plan_at_read  # imported on demand: few scripts have such views
 
     found: list[Diagnostic] = []
     for id_ in requested:  # in the order of definition: a view reads earlier ones
@@ -203,10 +211,11 @@ def with_views_at_read(catalog: Catalog) -> tuple[Catalog, tuple[Diagnostic, ...
 
 
 def with_grants(catalog: Catalog, project: ProjectSettings | None) -> tuple[Catalog, tuple[Diagnostic, ...]]:
-    """The catalog with what each role of the project file may see, and what is wrong with it; B8020 for what the store cannot say."""
+    """Return the catalog with the grants of the project file's roles, and errors in them. B8020: the store cannot
+    compute it."""
     if project is None or not project.roles:
         return catalog, ()
-    from belvedere.lang.endpoints.grants import grants_of  # loaded by the few projects that have roles
+    from belvedere.lang.endpoints.grants import grants_of  # imported on demand: few projects have roles
 
     grants, found = grants_of(catalog, project.roles)
     refused = list(found)
@@ -225,7 +234,7 @@ def _with_old_rows(grant: Grant, id_: str, database: str | None) -> Grant:
     """Return the grant with its condition on these rows also applied to the old values of changed rows; if a database
     cannot evaluate that, the role does not see old values. Raises B8020 if it cannot evaluate the condition at all.
     """
-    from belvedere.lang.endpoints.grants import of_both_rows, without_old  # few scripts need it
+    from belvedere.lang.endpoints.grants import of_both_rows, without_old  # imported on demand
     from belvedere.store.read.statements import check_row_condition
 
     condition = grant.row_conditions[id_]
@@ -247,7 +256,7 @@ def _as_stored(relationship: Relationship, why: Diagnostic, catalog: Catalog) ->
 
 
 def _is_computed(relationship: Relationship, catalog: Catalog) -> bool:
-    """Whether more than equal columns of one type and an order by columns makes it."""
+    """Return whether a relationship is more than equality of columns with the same type and an order by columns."""
     owner, target = catalog.schema_of(relationship.owner), catalog.schema_of(relationship.target)
     cast = any(not equal_as_they_are(owner[own].type, target[theirs].type) for own, theirs in relationship.pairs)
     return (
@@ -265,7 +274,7 @@ def refused_streams(catalog: Catalog) -> tuple[Diagnostic, ...]:
     """
     if not any(isinstance(node, InOrder) for view in catalog.views.values() for node in view.plan.walk()):
         return ()
-    from belvedere.pipeline.choose import maintain  # loaded by the few scripts that stream
+    from belvedere.pipeline.choose import maintain  # imported on demand: few scripts stream
 
     try:
         maintain(catalog)
@@ -275,7 +284,8 @@ def refused_streams(catalog: Catalog) -> tuple[Diagnostic, ...]:
 
 
 def refused_callers(catalog: Catalog) -> tuple[Diagnostic, ...]:
-    """A warning (B8037) for each input, query template and relationship that takes a claim of the caller's token, where no token counts."""
+    """Return a warning (B8037) per input, query template and relationship with claims of a token, if no token is
+    accepted."""
     inputs = ((t.name, t.span, t.metadata.values()) for t in catalog.inputs.values())
     templates = ((t.name, t.span, [p.metadata for p in t.parameters if p.metadata]) for t in catalog.templates.values())
     links = (
@@ -297,11 +307,11 @@ def refused_callers(catalog: Catalog) -> tuple[Diagnostic, ...]:
 
 
 def uncomputable_checks(catalog: Catalog) -> tuple[Diagnostic, ...]:
-    """An error (B4044) for every CHECK that cannot be computed exactly before a row is taken in."""
+    """Return an error (B4044) for each CHECK that cannot be computed exactly before the row is accepted."""
     tables = [i for i in catalog.inputs.values() if i.checks]
     if not tables:
         return ()
-    from belvedere.store.row_checks import check_computable  # loaded by the few scripts that have such inputs
+    from belvedere.store.row_checks import check_computable  # imported on demand: few scripts have such inputs
 
     found: list[Diagnostic] = []
     for table in tables:
@@ -317,10 +327,10 @@ def uncomputable_checks(catalog: Catalog) -> tuple[Diagnostic, ...]:
 
 
 def unanswered_templates(catalog: Catalog) -> tuple[Diagnostic, ...]:
-    """A warning (B8020, B8021) for every query template that the store cannot answer: the API leaves it out."""
+    """Return a warning (B8020, B8021) for each query template that the store cannot answer; the API omits it."""
     if not catalog.templates:
         return ()
-    from belvedere.store.read.plans import check_template  # loaded by the few scripts that have templates
+    from belvedere.store.read.plans import check_template  # imported on demand: few scripts have templates
 
     found: list[Diagnostic] = []
     for template in catalog.templates.values():

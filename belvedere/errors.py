@@ -1,7 +1,7 @@
-"""Diagnostics: what went wrong, where, and what to write instead.
+"""Diagnostics: the error, its position, and the correction.
 
-In: nothing. Out: the immutable types `Span`, `Label`, `Diagnostic` and the one exception that carries them. Rendering
-for a terminal lives in `console_text`-style callers; this module only holds data and a plain-text form that tests read.
+In: nothing. Out: the immutable types `Span`, `Label`, `Diagnostic`, and the one exception that carries them. The module
+holds data, and a plain-text form for tests; other modules render diagnostics for a terminal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How serious a diagnostic is: only errors stop a compile."""
+    """Severity of a diagnostic; only errors stop a compile."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -30,7 +30,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A related place and what it has to do with the matter."""
+    """A related position and a description of the relation."""
 
     span: Span
     text: str
@@ -38,7 +38,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """An edit that a tool can apply: replace the span's text by `text`."""
+    """An edit that a tool can apply: replace the text of the span by `text`."""
 
     span: Span
     text: str
@@ -48,7 +48,7 @@ class Fix:
 class Diagnostic:
     """One finding about a script, a row or a run, as data.
 
-    `message` is lower case without a full stop and names the thing; `hint` says what to write instead.
+    `message` is lower case without a full stop and names the object; `hint` shows the correct form.
     """
 
     code: str
@@ -60,11 +60,11 @@ class Diagnostic:
     hint: str | None = None
     fix: Fix | None = None
     reason: str | None = None
-    """The part of the message that says why, for messages about something else that have the same cause."""
+    """The part of the message with the reason, for other messages with the same cause."""
 
 
 class BelvedereError(Exception):
-    """Raised where work cannot go on; carries the diagnostics that say why."""
+    """Raised if work cannot continue; carries diagnostics with the reasons."""
 
     def __init__(self, diagnostics: Diagnostic | Iterable[Diagnostic]):
         if isinstance(diagnostics, Diagnostic):
@@ -82,14 +82,15 @@ def fail(
     detail: str | None = None,
     reason: str | None = None,
 ) -> BelvedereError:
-    """An error with one diagnostic, ready to raise."""
+    """Return an error with one diagnostic, ready to raise."""
     return BelvedereError(Diagnostic(code, message, span=span, hint=hint, detail=detail, reason=reason))
 
 
 def in_other_text(diagnostic: Diagnostic, file: str, by: int, to: str) -> Diagnostic:
-    """The diagnostic of a text that was made of another: what points into `file` points `by` characters further ahead into `to`.
+    """Return the diagnostic of a generated text for its original: positions in `file` move by `by` characters into
+    `to`.
 
-    Labels for what the other text does not have are left out; places in other files stay.
+    Labels for generated parts are omitted; positions in other files are unchanged.
     """
 
     def there(span: Span) -> Span:

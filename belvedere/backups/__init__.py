@@ -1,6 +1,6 @@
-"""Backups of a store: its database, the state of its operators and the journal of what clients push, all of one epoch.
+"""Backups of a store: its database, the state of its operators and the journal of pushed rows, all of one epoch.
 
-`take_backup` copies a store while it is in use, `restore_backup` makes one from the copy. Neither starts Spark.
+`take_backup` copies a store while it is in use, `restore_backup` creates one from the copy. Neither starts Spark.
 """
 
 from belvedere.backups.restoring import restore_backup

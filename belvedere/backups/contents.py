@@ -28,7 +28,7 @@ class BackupContents:
 
     version: int
     belvedere: str
-    """The version that took it."""
+    """Version of Belvedere that took the backup."""
     dialect: str
     format: str
     epoch: int
@@ -36,11 +36,11 @@ class BackupContents:
     taken_at: str
     files: Mapping[str, tuple[int, str]]
     store: str
-    """The id of the store that it was taken from."""
+    """Id of the original store."""
     journal: str
-    """The id of its journal."""
+    """Id of its journal."""
     sequence: int
-    """The number of the last record of the journal that the epoch has taken in."""
+    """Number of the last journal record that the epoch has processed."""
 
     @property
     def bytes(self) -> int:
@@ -48,7 +48,7 @@ class BackupContents:
 
 
 def write_contents(folder: Path, contents: BackupContents) -> None:
-    """Say that the backup is complete."""
+    """Write `backup.json`, which marks the backup as complete."""
     path = folder / NAME
     with path.open("x", encoding="utf-8") as file:
         json.dump(asdict(contents), file, indent=2)
@@ -83,7 +83,7 @@ def read_contents(folder: Path) -> BackupContents:
 
 
 def check_files(folder: Path, contents: BackupContents) -> None:
-    """Compare each file with what it was. Raises B7102."""
+    """Compare each file with its recorded size and digest. Raises B7102."""
     for name, (size, check) in contents.files.items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != size or digest(path) != check:
@@ -91,12 +91,12 @@ def check_files(folder: Path, contents: BackupContents) -> None:
 
 
 def damaged(folder: Path, what: str, detail: str | None = None) -> BelvedereError:
-    """The diagnostic for a backup that cannot be used."""
+    """Return the diagnostic for an unusable backup."""
     return fail("B7102", f"the backup {folder} is damaged: {what}", hint="restore another backup", detail=detail)
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

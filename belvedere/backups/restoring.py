@@ -1,8 +1,8 @@
-"""Make a store from a backup.
+"""Restore of a store from a backup.
 
-In: a backup's folder, the URL of a store that is not there yet, where its state and its journal belong. Out: the store as of the backup's
-epoch. It gets an id of its own, and folders of that id, so the store that the backup was taken from may still be in use. The database comes
-last: before it is there, nothing is, and what an attempt that failed has left is deleted.
+In: a backup's folder, the URL of a store that does not exist yet, folders for its state and its journal. Out: the store
+as of the backup's epoch. It gets a new id and folders of that id, so the original store may still be in use. The
+database is written last: without it there is no store. A failed attempt deletes its files.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ from belvedere.store.system import FORMAT
 
 
 def restore_backup(source: Path, url: str, intake: Path, state: Path | str | None) -> tuple[BackupContents, int]:
-    """The contents of the backup, and how many records of pushes the journal of the old store in `intake` had beyond the backup's.
+    """Return the backup's contents, and how many records the original store's journal in `intake` has beyond the
+    backup.
 
-    `state` is the folder or address for the state of operators, None for beside the store. Raises B7101 where a store is there, B7102 where
-    the backup is damaged, B7103 where it is of another database or version.
+    `state` is the folder or URL for the operators' state, None for beside the store. Raises B7101 if the store exists,
+    B7102 if the backup is damaged, B7103 if it is of another database or version.
     """
     contents = read_contents(source)
     _check_kind(contents, url)
@@ -89,7 +90,8 @@ def _put_state_back(source: Path, folder: Path, remote: Remote | None) -> None:
 
 
 def _put_journal_back(source: Path, contents: BackupContents, intake: Path, target: Path) -> int:
-    """Put the journal back, from where it has more: the backup, or the folder of the backup's store, if no run has that open."""
+    """Restore the journal from the place that has more records: the backup, or the original store's folder if no run
+    uses it."""
     position = JournalPosition(contents.journal, contents.sequence)
     backup, old = read_journal(source / INTAKE, position), read_journal(intake / contents.store, position)
     if backup is None:

@@ -39,12 +39,12 @@ from belvedere.store.protocol import EpochRow, Snapshot
 from belvedere.store.system import FORMAT_OF, WRITTEN_BY
 
 TRIES = 50
-"""Epochs that may be committed one after another in the moment in which the files are opened."""
+"""Maximum attempts to open the files, as an epoch may be committed meanwhile."""
 
 
 @dataclass(frozen=True)
 class _Origin:
-    """A store and the places of what belongs to it."""
+    """A store and the locations of its parts."""
 
     url: str
     intake: Path
@@ -52,12 +52,12 @@ class _Origin:
 
 
 def take_backup(url: str, intake: Path, target: Path, root: Path | str | None = None) -> BackupContents:
-    """Copy the store into a folder that is empty, or not there yet; `intake` is the folder in which its journal lies, by its id.
+    """Copy the store into an empty or new folder; `intake` is the folder that contains its journal, by its id.
 
-    `root` is the place of its state where one is named.
+    `root` is the location of its state if the project file sets one.
 
-    Raises B7001, B7005, B7014 where there is no store, B7063 where it has no epoch yet, B7061 where files of its state are missing, B7104
-    where the folder cannot take the backup.
+    Raises B7001, B7005, B7014 if there is no store, B7063 before its first epoch, B7061 if state files are missing,
+    B7104 if the folder cannot hold the backup.
     """
     _empty(target)
     try:
@@ -92,7 +92,7 @@ def _empty(target: Path) -> None:
 
 
 def _moment(origin: _Origin, target: Path, stack: ExitStack) -> tuple[Snapshot, EpochRow, list[tuple[Path, BinaryIO]]]:
-    """The store as of one epoch, and the open files of that epoch with the places for their copies."""
+    """Return the store as of one epoch, and the open files of that epoch with the paths for their copies."""
     _allow_many_files()
     for _ in range(TRIES):
         with ExitStack() as attempt:
@@ -114,7 +114,10 @@ def _moment(origin: _Origin, target: Path, stack: ExitStack) -> tuple[Snapshot, 
 def _opened(
     taken: Snapshot, row: EpochRow, origin: _Origin, target: Path, stack: ExitStack
 ) -> list[tuple[Path, BinaryIO]] | BelvedereError:
-    """The open files, each with the place for its copy; or what is missing: it may have gone with its epoch."""
+    """Return the open files, each with the path for its copy, or an error if one is missing.
+
+    A missing file may have been deleted after its epoch.
+    """
     try:
         journal = origin.intake / identity_of(taken).id
         opened = [(target / INTAKE / p.name, _open(p, stack)) for p in sorted(journal.glob(f"*{SEGMENT}"))]
@@ -132,21 +135,21 @@ def _open(path: Path, stack: ExitStack) -> BinaryIO:
 
 
 def _allow_many_files() -> None:
-    """As many open files as this process may have."""
+    """Raise the limit of open files to the system's maximum."""
     with contextlib.suppress(OSError, ValueError):
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _is_last(url: str, row: EpochRow) -> bool:
-    """Whether no other epoch was committed since: then no file of this one can have gone."""
+    """Return whether this is still the last epoch: then none of its files can have been deleted."""
     with contextlib.closing(open_reader(url)) as reader:
         last = reader.last_epoch()
     return last is not None and last.epoch == row.epoch
 
 
 def _state_files(taken: Snapshot, row: EpochRow, origin: _Origin) -> list[Path]:
-    """The files of state that the epoch names; none of a state that lies elsewhere."""
+    """Return the state files of the epoch; none if the state is remote."""
     folder, remote = _state_place(taken, origin)
     if folder is None or remote is not None:
         return []
@@ -154,7 +157,7 @@ def _state_files(taken: Snapshot, row: EpochRow, origin: _Origin) -> list[Path]:
 
 
 def _fetch(taken: Snapshot, row: EpochRow, origin: _Origin, target: Path) -> None:
-    """Copy the files of a state that lies elsewhere: there they stay for `[run] retain` after their epoch."""
+    """Copy the files of a remote state, which remain for `[run] retain` after their epoch."""
     _, remote = _state_place(taken, origin)
     if remote is None:
         return
@@ -173,7 +176,7 @@ def _state_place(taken: Snapshot, origin: _Origin) -> tuple[Path | None, Remote 
 
 
 def _named(row: EpochRow, files: Files) -> list[str]:
-    """The names of the files of state that an epoch names, its manifest's among them."""
+    """Return the names of the epoch's state files, including its manifest."""
     at = row.extra.get(PLACE)
     if at is None:
         return []
@@ -182,7 +185,7 @@ def _named(row: EpochRow, files: Files) -> list[str]:
 
 
 def _finished(url: str, taken: Snapshot, row: EpochRow, target: Path) -> BackupContents:
-    """Let everything reach the disk, and say what there is."""
+    """Sync everything to disk, and write the description of the backup."""
     files = {}
     for path in sorted(p for p in target.glob("*/*") if p.is_file()):
         with path.open("rb") as file:

@@ -1,7 +1,7 @@
-"""All diagnostic codes: what each means, with an example.
+"""All diagnostic codes: the meaning of each, with an example.
 
-In: the Markdown files beside this one, a file per area, a section `## CODE title` per code. Out: `CODES`. The texts are what
-`belvedere explain CODE` prints and what the documentation shows.
+In: the Markdown files in this folder, one per area, with a section `## CODE title` per code. Out: `CODES`. `belvedere
+explain CODE` and the documentation show these texts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Code:
 
 @cache
 def read_codes() -> dict[str, Code]:
-    """All codes, in order."""
+    """Return all codes, in order."""
     found: dict[str, Code] = {}
     for file in sorted(files(__name__).iterdir(), key=lambda f: f.name):
         if file.name.endswith(".md"):
@@ -43,7 +43,7 @@ def _sections(text: str) -> Iterator[Code]:
 
 
 class _Codes(Mapping[str, Code]):
-    """Reads the files when a code is first asked for."""
+    """Mapping of the codes that reads the files on first use."""
 
     def __getitem__(self, code: str) -> Code:
         return read_codes()[code]

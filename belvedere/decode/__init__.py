@@ -1,1 +1,1 @@
-"""Texts as values of columns, many at once by Arrow: CSV fields and JSON objects, in the sense that Spark and Python have too."""
+"""Vectorized decoding of texts by Arrow: CSV fields and JSON objects, with the same results as Spark and Python."""

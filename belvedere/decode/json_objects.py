@@ -1,7 +1,7 @@
-"""JSON objects as rows by Arrow's reader, many at once: the one decoder of files, messages and pushes.
+"""Vectorized decoding of JSON objects by Arrow: the one decoder of files, messages and pushes.
 
-In: texts of one object each. Out: rows, and flags of the texts that are left to the slow way: a value that has no form in Arrow (a text
-for a number, seconds for a time), a member that is there twice, every error, and with `only_known` a member that is no column.
+In: texts of one object each. Out: rows, and flags of the texts for the slow decoder. These are values without an Arrow
+form (a string for a number, seconds for a time), duplicate members, all errors, and with `only_known` unknown members.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ T = pa.types
 LINE_SPACE = 1 << 10
 ROWS = b"rows"
 DEEPEST = 500
-"""Brackets of a line that may be within each other: Spark's reader ends at 1,000."""
+"""Maximum nesting of brackets in a line; Spark's parser stops at 1,000."""
 LONG_NUMBER = 900
-"""Digits of a number that is left: Spark's reader refuses those of more than 1,000."""
+"""Minimum digits of a number that the slow decoder reads; Spark's parser rejects more than 1,000."""
 NEWLINE, OPEN, CLOSE = b"\n{}"
 
 
 def is_readable(columns: Sequence[Column]) -> bool:
-    """Whether Arrow reads all types of the columns from JSON."""
+    """Return whether Arrow reads all types of the columns from JSON."""
     return all(_is_readable(c.type) for c in columns)
 
 
@@ -46,7 +46,10 @@ def _is_readable(type_: pa.DataType) -> bool:
 
 
 def rows_of_block(block: bytes, columns: Sequence[Column], only_known: bool = False) -> tuple[pa.Table, Flags] | None:
-    """The rows of a text with one object a line, and flags of those that are left; None where it may be anything else."""
+    """Return the rows of a text with one object per line, and flags for the slow decoder.
+
+    Return None if the text may have another form.
+    """
     count = _objects_in(block)
     if count is None:
         return None
@@ -57,7 +60,7 @@ def rows_of_block(block: bytes, columns: Sequence[Column], only_known: bool = Fa
 def rows_of_texts(
     texts: Sequence[bytes], columns: Sequence[Column], only_known: bool = False
 ) -> tuple[pa.Table, Flags]:
-    """The rows of texts, and flags of those that are left."""
+    """Return the rows of texts, and flags of the texts for the slow decoder."""
     count = len(texts)
     fits = np.ones(count, np.bool_) if _objects_in(b"\n".join(texts)) == count else _may_fit(texts)
     found = np.flatnonzero(fits)
@@ -75,7 +78,7 @@ def rows_of_texts(
 
 
 def rows_of_array(text: bytes, columns: Sequence[Column]) -> pa.Table | None:
-    """The rows of a JSON array of objects that have no other members; None where one of them is left."""
+    """Return the rows of a JSON array of objects without unknown members; None if one needs the slow decoder."""
     whole = b'{"%s":%s}' % (ROWS, text)
     if not is_text(text) or _has_long_number(text):
         return None
@@ -91,7 +94,8 @@ def rows_of_array(text: bytes, columns: Sequence[Column]) -> pa.Table | None:
 
 
 def _objects_in(text: bytes) -> int | None:
-    """How many objects there are, one a line, in UTF-8, which Spark's reader takes as Arrow's does; None where there may be others."""
+    """Return the number of objects, one per line, in UTF-8 that Spark and Arrow parse alike; None if the text may
+    differ."""
     if not (text.startswith(b"{") and text.endswith(b"}")) or b"\r" in text or not is_text(text) or not _is_plain(text):
         return None
     data = np.frombuffer(text, np.uint8)
@@ -101,9 +105,7 @@ def _objects_in(text: bytes) -> int | None:
 
 
 def _is_plain(text: bytes) -> bool:
-    """Return whether only shallow nesting and short numbers occur in the text: otherwise only one of the readers
-    accepts it.
-    """
+    """Return whether the text has only shallow nesting and short numbers; parsers differ on others."""
     data = np.frombuffer(text, np.uint8)  # counting in bytes takes five times as long
     lists, objects, lines = (np.count_nonzero(data == byte) for byte in b"[{\n")
     if lists > DEEPEST or objects - lines > DEEPEST:
@@ -112,21 +114,21 @@ def _is_plain(text: bytes) -> bool:
 
 
 def _has_long_number(text: bytes) -> bool:
-    """Whether there are as many digits without a break; a byte in a hundred shows that most often there are not."""
+    """Return whether the text has a run of that many digits. A sample of one byte in a hundred excludes most texts."""
     some = np.frombuffer(text, np.uint8)[:: LONG_NUMBER // 9]
     are_digits = ((some >= ord("0")) & (some <= ord("9"))).tobytes()
     return b"\x01" * 8 in are_digits and re.search(rb"[0-9]{%d}" % LONG_NUMBER, text) is not None
 
 
 def _deepest(text: bytes) -> int:
-    """The most brackets that a line opens."""
+    """Return the maximum number of brackets that a line opens."""
     data = np.frombuffer(text, np.uint8)
     lines = np.searchsorted(np.flatnonzero(data == NEWLINE), np.flatnonzero((data == ord("[")) | (data == OPEN)))
     return int(np.bincount(lines).max())
 
 
 def _may_fit(values: Sequence[bytes]) -> Flags:
-    """Objects on one line each, in UTF-8: what else Arrow is given may count for more rows than one."""
+    """Return which values are objects on one line each, in UTF-8; Arrow may read others as several rows."""
     raw = pa.array(values, pa.binary())
     try:
         texts = raw.cast(pa.string())
@@ -145,7 +147,7 @@ def _may_fit(values: Sequence[bytes]) -> Flags:
 def _parsed(
     values: list[bytes], parse: Callable[..., pa.Table | None], start: int, tries: list[int]
 ) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of texts from number `start` on; halves of those that Arrow refuses together are tried alone."""
+    """Yield the rows of texts from number `start` on; texts that Arrow rejects together are split into halves."""
     tries[0] -= 1
     if not values or tries[0] < 0:
         return
@@ -163,7 +165,7 @@ def _parse(text: bytes, columns: Sequence[Column], only_known: bool, count: int)
 
 
 def _read(text: bytes, schema: pa.Schema, only_known: bool, count: int) -> pa.Table | None:
-    """The `count` objects of a text; None where Arrow does not take them."""
+    """Return the `count` objects of a text; None if Arrow rejects them."""
     read = pj.ReadOptions(use_threads=False, block_size=len(text) + LINE_SPACE)
     parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error" if only_known else "ignore")
     try:
@@ -174,7 +176,7 @@ def _read(text: bytes, schema: pa.Schema, only_known: bool, count: int) -> pa.Ta
 
 
 def _as_read(type_: pa.DataType) -> pa.DataType:
-    """The type in which Arrow reads it: texts of times are looked at more closely, digits of decimals counted."""
+    """Return the type in which Arrow reads it: times as strings, and decimals with more digits, both checked later."""
     if T.is_list(type_):
         return pa.list_(type_.value_field.with_type(_as_read(type_.value_type)))
     if T.is_struct(type_):
@@ -194,7 +196,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _of_type(values: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags | None]:
-    """Values that Arrow read in their types, with flags of those that are left."""
+    """Return values that Arrow read in their types, with flags for the slow decoder."""
     if values.type == type_:
         return values, _odd_floats(values) if T.is_floating(type_) else None
     if T.is_struct(type_):
@@ -207,7 +209,8 @@ def _of_type(values: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags | No
 
 
 def _odd_floats(values: pa.Array) -> Flags | None:
-    """Numbers beyond a type, and zeros below zero: the whole number -0 has no sign elsewhere."""
+    """Return flags of numbers beyond a type, and of negative zeros: other parsers read -0 as an integer without
+    sign."""
     found = pc.fill_null(values, 1.0).to_numpy(zero_copy_only=False)
     odd: Flags = ~np.isfinite(found) | ((found == 0) & np.signbit(found))
     return odd if odd.any() else None

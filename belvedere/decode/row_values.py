@@ -1,6 +1,6 @@
-"""Values of columns as rows, and which of them do not fit.
+"""Values of columns as rows, with flags of those that do not fit.
 
-In: by column values, and flags of those that are left to the slow way. Out: rows in the same order, flags of those that are left.
+In: values by column, and flags for the slow decoder. Out: rows in the same order, and flags for the slow decoder.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from belvedere.schema import Column
 from belvedere.values.time_range import rows_beyond
 
 Values: TypeAlias = Mapping[str, "tuple[pa.Array, Flags | None]"]
-"""By column the values of records, and flags of those that are left."""
+"""Values of records by column, with flags for the slow decoder."""
 
 
 def row_schema(columns: Sequence[Column]) -> pa.Schema:
-    """The columns of rows; each may be NULL."""
+    """Return the columns of rows; each is nullable."""
     return pa.schema([pa.field(c.name, c.type) for c in columns])
 
 
@@ -48,7 +48,7 @@ def typed_values(values: Values, columns: Sequence[Column], size: int) -> tuple[
 
 
 def placed(rows: pa.Table, places: Sequence[int] | npt.NDArray[Any], count: int) -> pa.Table:
-    """`rows`, each at its place among `count` rows; the others are NULL."""
+    """Return `count` rows with `rows` at these positions; the others are NULL."""
     if rows.num_rows == count:
         return rows
     index = np.full(count, -1, np.int64)

@@ -1,7 +1,7 @@
-"""Texts as values of a type, many at once, where all readers take them in the same sense.
+"""Vectorized conversion of texts to values of a type, for forms that all readers interpret alike.
 
-In: texts of one column. Out: values, and flags of texts that are left to the slow way, Spark or Python: it reads more forms (spaces, `+5`,
-`1/2/2020`), and says what is wrong. So a form is read here only if all give it the same value.
+In: texts of one column. Out: values, and flags of texts for the slow decoder (Spark or Python), which reads more forms
+(spaces, `+5`, `1/2/2020`) and reports errors. So a form is read here only if all decoders give it the same value.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from belvedere.values.decimals import decimals_of
 T = pa.types
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Reader: TypeAlias = Callable[[pa.Array, pa.DataType], "pa.Array | None"]
-"""Reads values of which at least one is not NULL; None or an error of Arrow where one of them is left."""
+"""Function that converts texts, at least one of which is not NULL. It returns None, or raises an Arrow error, if one of
+them needs the slow decoder."""
 DIGITS = b"0123456789-"
 FRACTIONS = DIGITS + b"."
 FLOATS = FRACTIONS + b"eE+"
 MAX_TRIES = 200
-"""Attempts at parts of a column, of which one text or more must be left: the rest is left with it."""
+"""Maximum number of attempts at parts of a column with such texts; the slow decoder reads the rest."""
 SAFE_DIGITS = {8: 2, 16: 4, 32: 9, 64: 18}
-"""Number of digits that every number of a type can have, by its bits."""
+"""Number of digits that always fit an integer type, by its bits."""
 DAY, HOUR = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])", "[ T]([01][0-9]|2[0-3]):[0-5][0-9]"
 TIME = rf"{HOUR}:[0-5][0-9](\.[0-9]{{1,6}})?"
 OFFSET = "[+-](0[0-9]|1[0-3]):(00|30|45)"
@@ -35,12 +36,13 @@ DATE, MINUTES = len("2020-01-31"), len("2020-01-31 10:11")
 SECONDS, MICROSECONDS = len("2020-01-31 10:11:12"), len("2020-01-31 10:11:12.123456")
 TENTHS = SECONDS + len(".1")
 OFFSETS = [f"{sign}{hour:02}:{minute}" for sign in "+-" for hour in range(15) for minute in ("00", "30", "45")]
-"""The offsets from UTC that are read here."""
+"""Supported offsets from UTC."""
 OFFSET_LENGTH = len("+01:00")
 
 
 def values_of(texts: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags | None]:
-    """The values of texts; flags of those that are left, whose values are NULL: None where none is."""
+    """Return the values of texts, and flags of those for the slow decoder, whose values are NULL; None without such
+    texts."""
     read = reader_of(type_)
     found = _try(read, texts, type_)
     if found is not None:
@@ -56,7 +58,7 @@ def values_of(texts: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags | No
 
 
 def _forms(type_: pa.DataType) -> Sequence[str]:
-    """The usual forms of a type's texts, each a regular expression."""
+    """Return the usual forms of a type's texts, each a regular expression."""
     if T.is_signed_integer(type_):
         return (rf"^-?[0-9]{{1,{SAFE_DIGITS[type_.bit_width]}}}$",)
     if T.is_floating(type_):
@@ -77,7 +79,8 @@ def _forms(type_: pa.DataType) -> Sequence[str]:
 
 
 def read_in_parts(read: Reader, given: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags | None]:
-    """The same with any reader: where it does not take all values together, it is given halves of them."""
+    """Return the result of `values_of` for any reader. If it does not accept all values together, it gets halves of
+    them."""
     found = _try(read, given, type_)
     if found is not None:
         return found, None
@@ -88,7 +91,7 @@ def read_in_parts(read: Reader, given: pa.Array, type_: pa.DataType) -> tuple[pa
 
 
 def _halves(read: Reader, texts: pa.Array, type_: pa.DataType, tries: list[int]) -> Iterator[tuple[pa.Array, bool]]:
-    """Parts of the texts in order, each read or left."""
+    """Yield parts of the texts in order, each with its values or flagged for the slow decoder."""
     tries[0] -= 1
     values = _try(read, texts, type_) if tries[0] >= 0 else None
     if values is not None:
@@ -137,9 +140,9 @@ def _floats(texts: pa.Array, type_: pa.DataType) -> pa.Array | None:
 
 
 def _times(texts: pa.Array, type_: pa.DataType) -> pa.Array | None:
-    """Times in ISO 8601: all without a zone, which is UTC, or all with one."""
+    """Return times in ISO 8601, either all without a zone (meaning UTC) or all with one; None for other texts."""
     lengths = set(_lengths(texts))
-    zone = _zone(texts)  # looked at first: Arrow takes thirty times as long to refuse a text as to read it
+    zone = _zone(texts)  # first, because Arrow rejects a text 30 times slower than it reads one
     if zone is None:
         usual = lengths <= {DATE, MINUTES, SECONDS, *range(TENTHS, MICROSECONDS + 1)}
         return texts.cast(pa.timestamp("us")).cast(type_) if usual else None
@@ -148,7 +151,7 @@ def _times(texts: pa.Array, type_: pa.DataType) -> pa.Array | None:
 
 
 def _zone(texts: pa.Array) -> int | None:
-    """How many characters of all texts are a zone: `Z` or an offset."""
+    """Return the number of characters of the zone at the end of all texts: `Z` or an offset."""
     first = texts.drop_null()[0].as_py()
     if first.endswith("Z"):
         return 1 if pc.all(pc.ends_with(texts, "Z")).as_py() else None
@@ -159,7 +162,7 @@ def _zone(texts: pa.Array) -> int | None:
 
 
 def _data(texts: pa.Array) -> tuple[npt.NDArray[np.int32], Any]:
-    """The ends of texts in their bytes, and the bytes: what NULLs hide is none of them."""
+    """Return the end of each text in the bytes of the column, and the bytes, without NULLs."""
     texts = texts.drop_null() if texts.null_count else texts
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int32, len(texts) + 1, texts.offset * 4)
@@ -167,7 +170,7 @@ def _data(texts: pa.Array) -> tuple[npt.NDArray[np.int32], Any]:
 
 
 def _lengths(texts: pa.Array) -> npt.NDArray[np.int32]:
-    """The lengths in bytes that there are."""
+    """Return the distinct lengths in bytes."""
     return np.unique(np.diff(_data(texts)[0]))
 
 
@@ -177,7 +180,7 @@ def _consists_of(texts: pa.Array, characters: bytes) -> bool:
 
 
 def is_text(data: bytes) -> bool:
-    """Whether bytes are UTF-8."""
+    """Return whether bytes are UTF-8."""
     if data.isascii():
         return True
     try:

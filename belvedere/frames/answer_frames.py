@@ -1,7 +1,7 @@
-"""Rows of an answer: dicts for programs, frames of pandas, Polars and Arrow, and a table of HTML in a notebook.
+"""Rows of an answer: dicts for programs, frames of pandas, Polars and Arrow, and an HTML table in a notebook.
 
-In: Arrow rows. Out: `RowList`, a list that knows the Arrow rows behind it, and `QueryRows`, which makes dicts when they are asked for.
-Months are texts (`P1Y2M`), as in all answers. pandas and Polars are imported by the calls that name them.
+In: Arrow rows. Out: `RowList`, a list with the Arrow rows behind it, and `QueryRows`, which creates dicts on demand.
+Months are texts (`P1Y2M`), as in all answers. The methods for pandas and Polars import them.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from belvedere.values.row_texts import as_html, as_table, rows_text
 
 T = TypeVar("T")
 SHOWN = 50
-"""Rows that a notebook shows."""
+"""Maximum number of rows that a notebook shows."""
 
 
 class AsFrames:
-    """An object with Arrow rows, converted to frames of other libraries."""
+    """Rows that convert to frames of other libraries."""
 
     _table: pa.Table
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table, in the types of the script's columns."""
+        """Return the rows as an Arrow table, in the types of the script's columns."""
         return self._table
 
     def to_pandas(self) -> Any:
-        """The rows as a pandas DataFrame.
+        """Return the rows as a pandas DataFrame.
 
-        Whole numbers and booleans with NULLs have pandas' nullable types, so no digit is lost; a NULL of other columns is NaN, NaT or None.
-        Raises BelvedereError B9140 where pandas is not installed.
+        Integers and booleans with NULLs have pandas' nullable types, so no digit is lost; a NULL in other columns is
+        NaN, NaT or None. Raises BelvedereError B9140 if pandas is not installed.
         """
         pandas = _library("pandas")
         nullable = {pa.bool_(): pandas.BooleanDtype()}
@@ -48,9 +48,9 @@ class AsFrames:
         return frame
 
     def to_polars(self) -> Any:
-        """The rows as a Polars DataFrame; a map is a list of keys with their values.
+        """Return the rows as a Polars DataFrame; a map is a list of keys with their values.
 
-        Raises BelvedereError B9140 where Polars is not installed.
+        Raises BelvedereError B9140 if Polars is not installed.
         """
         return _library("polars").from_arrow(self._table)
 
@@ -59,7 +59,7 @@ class AsFrames:
 
 
 class RowList(list[T], AsFrames):
-    """A list of what the rows are for programs; `to_arrow`, `to_pandas` and `to_polars` give them as they were when the list was made."""
+    """A list of rows as Python values. `to_arrow`, `to_pandas` and `to_polars` return the rows at its creation."""
 
     def __init__(self, items: Iterable[T], table: pa.Table):
         super().__init__(items)
@@ -67,7 +67,7 @@ class RowList(list[T], AsFrames):
 
 
 class QueryRows(Sequence[dict[str, Any]], AsFrames):
-    """The rows of a query in its order: a sequence of dicts, which are made when they are asked for."""
+    """The rows of a query in its order: a sequence of dicts that are created on demand."""
 
     def __init__(self, table: pa.Table):
         self._table = with_month_texts(table)
@@ -101,7 +101,7 @@ class QueryRows(Sequence[dict[str, Any]], AsFrames):
 
 
 def row_list(table: pa.Table) -> RowList[dict[str, Any]]:
-    """Arrow rows as a list of dicts."""
+    """Return Arrow rows as a list of dicts."""
     return RowList(with_month_texts(table).to_pylist(), table)
 
 

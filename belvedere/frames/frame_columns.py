@@ -20,16 +20,16 @@ from belvedere.schema import TIMESTAMP
 NO_FRAME = "B6015"
 REQUESTED = "a DataFrame of pandas or Polars, or a Table of Arrow"
 Values: TypeAlias = pa.ChunkedArray | list[Any]
-"""A column: as Arrow has it, or value by value where pandas' objects have no type in common."""
+"""A column: an Arrow array, or a list of values if pandas' objects have no common type."""
 
 
 def is_frame(value: Any) -> bool:
-    """Whether this has columns that Arrow can read."""
+    """Return whether a value has columns that Arrow can read."""
     return any(hasattr(value, name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "toArrow"))
 
 
 def no_frame(value: Any, what: str, requested: str = REQUESTED) -> BelvedereError:
-    """The diagnostic for a value that is neither a frame nor what else was wanted for `what`."""
+    """Return the diagnostic for a value that is neither a frame nor another accepted form of `what`."""
     if hasattr(value, "to_frame"):
         hint = "convert a single column by .to_frame()"
     elif hasattr(value, "collect"):
@@ -40,9 +40,10 @@ def no_frame(value: Any, what: str, requested: str = REQUESTED) -> BelvedereErro
 
 
 def frame_columns(frame: Any, what: str) -> dict[str, Values]:
-    """The columns of a frame by name. pandas' NaN, NaT and NA are NULL; the levels of a named index are columns, too.
+    """Return the columns of a frame by name.
 
-    Raises B6015 for what is no frame and for a name that two columns have.
+    pandas' NaN, NaT and NA are NULL; the levels of a named index are columns, too. Raises B6015 if the value is not a
+    frame, or two columns have the same name.
     """
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(frame, pandas.DataFrame):
@@ -59,7 +60,7 @@ def frame_columns(frame: Any, what: str) -> dict[str, Values]:
 
 
 def frame_table(frame: Any, what: str) -> pa.Table:
-    """The frame in types that Spark has: texts, lists and numbers of one width each, times as instants in UTC (without a zone: UTC)."""
+    """Return the frame with types that Spark has. Times are instants in UTC (naive times are UTC)."""
     return pa.table({name: _known(values, name, what) for name, values in frame_columns(frame, what).items()})
 
 
@@ -83,7 +84,8 @@ def _arrow_table(frame: Any, what: str) -> pa.Table:
 
 
 def _of_series(series: Any) -> Values:
-    """A column of pandas. Arrow would make one struct of unlike dicts, so nested objects are read one by one."""
+    """Return a column of pandas. Arrow would merge different dicts into one struct, so nested objects are read one by
+    one."""
     try:
         found = pa.Array.from_pandas(series)
     except (TypeError, ValueError, OverflowError, pa.ArrowException):
@@ -94,7 +96,7 @@ def _of_series(series: Any) -> Values:
 
 
 def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Categories as what they stand for; Arrow cannot decode Polars' views of texts."""
+    """Return categories as their values; Arrow cannot decode Polars' string views."""
     if not pa.types.is_dictionary(values.type):
         return values
     type_ = pa.string() if is_text(values.type.value_type) else values.type.value_type
@@ -114,7 +116,7 @@ def _known(values: Values, name: str, what: str) -> pa.ChunkedArray:
 
 
 def _known_type(type_: pa.DataType) -> pa.DataType:
-    """The type of SQL that holds all values of a type. Raises TypeError where there is none."""
+    """Return the SQL type that holds all values of a type. Raises TypeError if there is none."""
     if is_text(type_):
         return pa.string()
     if is_bytes(type_):
@@ -143,16 +145,16 @@ def _known_type(type_: pa.DataType) -> pa.DataType:
 
 
 def is_text(type_: pa.DataType) -> bool:
-    """Whether values of the type are texts."""
+    """Return whether values of the type are texts."""
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 
 def is_bytes(type_: pa.DataType) -> bool:
-    """Whether values of the type are bytes."""
+    """Return whether values of the type are bytes."""
     is_plain = pa.types.is_binary(type_) or pa.types.is_large_binary(type_)
     return bool(is_plain or pa.types.is_binary_view(type_) or pa.types.is_fixed_size_binary(type_))
 
 
 def is_list(type_: pa.DataType) -> bool:
-    """Whether values of the type are lists."""
+    """Return whether values of the type are lists."""
     return bool(pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_))

@@ -1,7 +1,7 @@
-"""The columns of a frame -> rows of a table in the types of its columns.
+"""Conversion of a frame's columns to rows of a table.
 
-In: a frame and the table's columns. Out: Arrow rows, the same as `belvedere.values.input_rows.arrow_rows` makes of
-dicts: the same values fit, and the same errors name the row that does not (B6001, B6002, B6003). A column is cast as a
+In: a frame and the table's columns. Out: Arrow rows, equal to those of `belvedere.values.input_rows.arrow_rows` from
+dicts: the same values are valid, and the same errors name the invalid row (B6001, B6002, B6003). A column is cast as a
 whole if the result is the same, else value by value.
 """
 
@@ -32,9 +32,9 @@ def rows_of_frame(
     *,
     only_known: bool = False,
 ) -> pa.Table:
-    """The frame's rows in the table's columns; a missing column has its default, or is NULL. Names are matched whatever their case.
+    """Return the frame's rows in the table's columns; a missing column has its default, or is NULL. Case is ignored.
 
-    `only_known` leaves out the frame's other columns, which are an error without it.
+    `only_known` ignores the frame's other columns, which are an error without it.
     """
     requested = list(columns)
     given, length = _by_name(table, requested, frame_columns(frame, f'"{table}"'), only_known)
@@ -45,7 +45,7 @@ def rows_of_frame(
 def _by_name(
     table: str, columns: list[Column], given: Mapping[str, Values], only_known: bool
 ) -> tuple[dict[str, Values], int]:
-    """The frame's columns by the names that the table has for them, and the number of rows."""
+    """Return the frame's columns by the table's names for them, and the number of rows."""
     names, found = names_of(columns), dict[str, Values]()
     for name, values in given.items():
         known = names.get(name.casefold())
@@ -70,7 +70,7 @@ def _column(table: str, column: Column, values: Values | None, default: Any, len
 
 
 def _converted(table: str, column: Column, values: Values) -> pa.Array:
-    """Convert value by value: the first that does not fit is reported with its row."""
+    """Convert value by value, and report the first invalid one with its row."""
     made, value = [], None
     for number, given in enumerate(values):
         try:
@@ -83,12 +83,12 @@ def _converted(table: str, column: Column, values: Values) -> pa.Array:
 
 
 def _or_null(value: Any, from_arrow: bool) -> Any:
-    """NaN among pandas' objects is a missing value."""
+    """Return the value, or None for NaN among pandas' objects, which is a missing value."""
     return None if isinstance(value, float) and value != value and not from_arrow else value
 
 
 def _cast(values: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray | None:
-    """The column in another type; None where not all values have one that is equal."""
+    """Return the column in another type; None if a value has no equal in that type."""
     if not _is_same_kind(values.type, type_):
         return None
     try:
@@ -100,7 +100,7 @@ def _cast(values: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray | None
 
 
 def _is_same_kind(given: pa.DataType, requested: pa.DataType) -> bool:
-    """Whether a safe cast gives what `belvedere.values.input_rows.convert` gives of each value, or fails."""
+    """Return whether a safe cast gives the same values or errors as `belvedere.values.input_rows.convert`."""
     if requested == MONTHS:  # Arrow would take seconds for months
         return bool(pa.types.is_null(given))
     if given == requested or pa.types.is_null(given):

@@ -1,7 +1,7 @@
-"""Values of NumPy and pandas -> values of Python, as `belvedere.values.input_rows` takes them.
+"""Conversion of NumPy and pandas values to Python values, as `belvedere.values.input_rows` accepts them.
 
-In: any value. Out: None for NaT and pandas' NA; a number, text, datetime, timedelta, list or dict for what NumPy and pandas have
-instead; other values as they are. Neither library is imported here: a value that comes from one has brought it.
+In: any value. Out: None for NaT and pandas' NA; a number, text, datetime, timedelta, list or dict for values of NumPy
+and pandas; other values unchanged. The module imports neither library: their values only exist if they are imported.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """The value as Python has it. Raises ValueError where a time or a time span is finer than a microsecond."""
+    """Return the value as a Python value. Raises ValueError for times and time spans finer than a microsecond."""
     library = type(value).__module__.partition(".")[0]
     if library == "numpy":
         return _of_numpy(value)

@@ -1,1 +1,1 @@
-"""Services of a process besides its work: its folders and files, its present activity, traces."""
+"""Services of a process besides its work: its folders and files, its current activity, traces."""

@@ -1,7 +1,7 @@
-"""Present activity of this process, for progress reports: starting Spark, reading rows, a stage of an epoch.
+"""The current activity of this process, for progress reports: starting Spark, reading rows, a stage of an epoch.
 
-In: reports from the code that does the work. Out: one line at any moment. There is one `NOW`, because a process does
-one thing after another; any thread may read it. Nothing is printed here.
+In: reports from the code that does the work. Out: one line at any moment. There is a single `NOW`, because a process
+does one thing at a time; any thread may read it. Nothing is printed here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 
 class Activity:
-    """One thing after another: each has a text and a beginning, some have stages and rows."""
+    """The current activity: a text and a start time, in some cases with stages and rows."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -24,7 +24,7 @@ class Activity:
         self.usual = 0.0
 
     def begin(self, text: str, patience: float = 1.0, usual: float = 0.0) -> None:
-        """Something else is under way, which takes `usual` seconds where that is known."""
+        """Start another activity, which usually takes `usual` seconds (0: unknown)."""
         before, now = self.text, time.monotonic()
         self.text, self.since, self.patience, self.usual = text, now, patience, usual
         self.first = self.first if before else now
@@ -32,7 +32,7 @@ class Activity:
 
     @contextmanager
     def meanwhile(self, text: str) -> Iterator[None]:
-        """Something is under way that something else waits for."""
+        """Run the block as an activity for which the present one waits."""
         before, since, patience = self.text, self.since, self.patience
         self.begin(text)
         try:
@@ -41,21 +41,21 @@ class Activity:
             self.text, self.since, self.patience = before, since, patience
 
     def at(self, stage: str, number: int, stages: int) -> None:
-        """It has come to a stage, the `number`-th of all."""
+        """Record the start of a stage, number `number` of `stages`."""
         self.stage, self.number, self.stages = stage, number, stages
 
     def read(self, text: str, patience: float = 1.0) -> None:
-        """Rows are being read, from now on: their number by the second counts from here."""
+        """Start reading rows; rows per second are counted from now on."""
         self.begin(text, patience)
         self.first = self.since
 
     def rest(self) -> None:
-        """Nothing is under way."""
+        """End the activity."""
         self.begin("")
 
     @property
     def seconds(self) -> float:
-        """How long it has been under way."""
+        """Return the duration of the activity so far, in seconds."""
         return time.monotonic() - self.since
 
     def line(self) -> str:
@@ -74,4 +74,4 @@ class Activity:
 
 
 NOW = Activity()
-"""The present activity of this process."""
+"""The current activity of this process."""

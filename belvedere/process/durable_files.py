@@ -1,4 +1,4 @@
-"""Durability of names in folders: a file that was created, renamed or deleted is safe once its folder is synced.
+"""Durability of names in folders: a created, renamed or deleted file survives a crash once its folder is synced.
 
 In: a folder. Out: nothing. Raises OSError if it cannot be synced.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder safe."""
+    """Sync the names in a folder to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,10 +1,11 @@
-"""Temporary folders: all of a process's in one folder of its own, which goes with it.
+"""Temporary folders of a process, all in one folder that is deleted when the process ends.
 
-In: a prefix. Out: a new folder; a diagnostic where there is none to be had. A process that is killed leaves its folder behind: the next one
-that needs a folder sweeps it. The folder's lock says that its process lives: the system lets it go with the process, and no number of a
-process is compared. Folders of other users, of other machines (they may share one) and without the lock's mark are left alone.
+In: a prefix. Out: a new folder, or a diagnostic if none can be created. A killed process leaves its folder behind; the
+next process that needs a folder deletes it. A lock on the folder shows that its process is alive: the system releases
+it when the process ends, so process ids are not compared. Folders of other users, of other machines (on a shared disk)
+and without the mark of a lock are left alone.
 
-Scratch files that Spark's executors read or write lie in `scratch_folder`s: in a cluster below a root that all its machines see (`share`).
+Scratch files for Spark's executors are in `scratch_folder`s: in a cluster below a root that all machines see (`share`).
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from belvedere.errors import BelvedereError, fail
 
 PREFIX = "belvedere-"
 MARK = "machine"
-"""A file that says on which machine the folder is locked; written once it is."""
+"""File that names the machine on which the folder is locked; written after the lock is taken."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""No room on the disk, in the user's share of it, or in the largest file that the process may write."""
+"""Error numbers for no space on the disk or in the user's quota, and for a file above the process's size limit."""
 FULL_TEXTS = ("No space left on device", "Disk quota exceeded", "File too large", "No usable temporary directory")
 
 _own: tuple[int, Path] | None = None
@@ -35,7 +36,7 @@ _shared: Path | None = None
 
 
 def temporary_folder(prefix: str) -> Path:
-    """A new folder in the one of this process. Raises B7032 where it cannot be made."""
+    """Return a new folder in the folder of this process. Raises B7032 if it cannot be created."""
     try:
         return Path(tempfile.mkdtemp(prefix=prefix, dir=process_folder()))
     except OSError as error:
@@ -43,18 +44,18 @@ def temporary_folder(prefix: str) -> Path:
 
 
 def share(root: Path | None) -> None:
-    """Scratch files lie below this folder from now on, which executors on other machines see; None: in the temporary folder."""
+    """Set the root of scratch folders, which executors on other machines see; None: the temporary folder."""
     global _shared  # noqa: PLW0603
     _shared = root
 
 
 def is_shared() -> bool:
-    """Whether there is such a folder."""
+    """Return whether scratch folders have a root that other machines see."""
     return _shared is not None
 
 
 def scratch_folder(prefix: str) -> Path:
-    """A new folder that executors see too, whoever they run as. Raises B7032 where it cannot be made."""
+    """Return a new folder that executors see too, under any user. Raises B7032 if it cannot be created."""
     if _shared is None:
         return temporary_folder(prefix)
     folder = _shared / f"{prefix}{uuid.uuid4().hex}"
@@ -66,7 +67,8 @@ def scratch_folder(prefix: str) -> Path:
 
 
 def full_folder(error: BaseException) -> BelvedereError | None:
-    """The diagnostic B7032 where a failure, or what it came from, says that the temporary folder is full; else None."""
+    """Return the diagnostic B7032 if an error or one of its causes means that the temporary folder is full, else
+    None."""
     for cause in _causes(error):
         full = cause.errno in FULL if isinstance(cause, OSError) and cause.errno else False
         if full or any(text in str(cause) for text in FULL_TEXTS):
@@ -80,7 +82,8 @@ def _unusable(error: BaseException) -> BelvedereError:
         return fail(
             "B7032",
             f"the {kind} folder {_shared or tempfile.gettempdir()} is full or not writable",
-            hint=f"free some space on its disk, or set {setting} to a folder with more space; the store is at its last good epoch",
+            hint=f"free some space on its disk, or set {setting} to a folder with more space; the store is at its "
+            "last good epoch",
             detail=next((text for text in FULL_TEXTS if text in str(error)), str(error)),
         )
     return fail(
@@ -89,7 +92,7 @@ def _unusable(error: BaseException) -> BelvedereError:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error and what it came from."""
+    """Yield an error and its causes."""
     found: BaseException | None = error
     while found is not None:
         yield found
@@ -97,7 +100,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def process_folder() -> Path:
-    """This process's folder, made where there is none: forked processes have folders of their own. Raises B7032 where it cannot be."""
+    """Return this process's folder, which is created on first use; forked processes have their own. Raises B7032 if it
+    cannot be created."""
     global _own  # noqa: PLW0603
     if _own is None or _own[0] != os.getpid() or not _own[1].is_dir():
         sweep()
@@ -125,7 +129,7 @@ def _remove(folder: Path, process: int) -> None:
 
 
 def sweep() -> None:
-    """Delete the folders that processes which have ended left in the temporary folder."""
+    """Delete folders that ended processes left behind."""
     with contextlib.suppress(OSError):
         for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
             with contextlib.suppress(OSError):
@@ -133,7 +137,7 @@ def sweep() -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Delete one of our folders that no process has locked; raises OSError if it is not ours, or locked."""
+    """Delete a folder of Belvedere that no process has locked. Raises OSError if it is another's, or locked."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(descriptor).st_uid == os.getuid() and (folder / MARK).read_text() == socket.gethostname():

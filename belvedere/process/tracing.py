@@ -1,9 +1,8 @@
 """Steps of an epoch and their times, as spans for OpenTelemetry.
 
-In: the start and end of each step, from the code that does it. Out: after each epoch one trace: the span `epoch`, and
-below it those of its steps (read, ingest, a span for each stage, write, sync, commit). OpenTelemetry is not imported
-before `TRACES.start`; without it a step costs one test of a flag. There is one `TRACES`, as there is one `NOW`, because
-a process runs one epoch after another.
+In: the start and end of each step, from the code that does it. Out: after each epoch one trace: the span `epoch` with
+the spans of its steps (read, ingest, one per stage, write, sync, commit). `TRACES.start` imports OpenTelemetry; without
+it a step costs one test of a flag. There is a single `TRACES`, because a process runs one epoch at a time.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from typing import Any
 from belvedere.errors import BelvedereError, fail
 
 ADDRESSES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-"""The environment variables of OpenTelemetry that say where traces go."""
+"""OpenTelemetry's environment variables with the address of the collector."""
 PREFIX = "belvedere."
 FLUSH = 5_000
-"""Milliseconds for what is not sent yet when the process ends."""
+"""Maximum milliseconds to send the remaining traces when the process ends."""
 MISSING = "B9142"
 
 
@@ -36,7 +35,7 @@ class TracedStep:
 
 
 class Traces:
-    """The steps of the epoch under way, and where they go."""
+    """The steps of the current epoch, and the target of traces."""
 
     def __init__(self) -> None:
         self._tracer: Any = None
@@ -46,20 +45,20 @@ class Traces:
 
     @property
     def is_on(self) -> bool:
-        """Whether anybody wants traces."""
+        """Return whether traces are sent."""
         return self._tracer is not None
 
     def start(self, provider: Any = None) -> None:
         """Send traces to a TracerProvider; None: to the collector that the environment names.
 
-        Raises B9142 where OpenTelemetry is not installed.
+        Raises B9142 if OpenTelemetry is not installed.
         """
         if provider is None:
             provider = self._provider = _collector()
         self._tracer = provider.get_tracer("belvedere")
 
     def stop(self) -> None:
-        """Send what is left, for some seconds at most, and trace no more."""
+        """Send the remaining traces within some seconds, and stop tracing."""
         if self._provider is not None:
             self._provider.force_flush(FLUSH)
             self._provider.shutdown()
@@ -67,13 +66,13 @@ class Traces:
         self._began, self._steps = 0, []
 
     def begin(self) -> None:
-        """An epoch begins, or may begin: what was noted before belongs to none."""
+        """Start an epoch and discard steps recorded before it."""
         if self._tracer is not None:
             self._began, self._steps = time.time_ns(), []
 
     @contextmanager
     def step(self, name: str, **attributes: Any) -> Iterator[None]:
-        """A step of the epoch is under way."""
+        """Run the block as a step of the epoch."""
         if self._tracer is None:
             yield
             return
@@ -97,7 +96,8 @@ class Traces:
             raise
 
     def end(self, attributes: Mapping[str, Any], rows: Mapping[str, int]) -> None:
-        """The epoch is committed; `rows` changed in each relation, by the `output` of its step."""
+        """Record the commit of the epoch; `rows` is the number of changed rows per relation, by the `output` of its
+        step."""
         if self._tracer is None:
             return
         for step in self._steps:
@@ -107,7 +107,7 @@ class Traces:
         self._send(attributes)
 
     def _send(self, attributes: Mapping[str, Any], error: BaseException | None = None) -> None:
-        from opentelemetry.trace import Status, StatusCode, set_span_in_context  # comes with an extra
+        from opentelemetry.trace import Status, StatusCode, set_span_in_context  # part of an extra
 
         began = self._began or min((s.began for s in self._steps), default=time.time_ns())
         epoch = self._tracer.start_span("epoch", start_time=began, attributes=_prefixed(attributes))
@@ -130,13 +130,14 @@ def _prefixed(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def trace_epochs(provider: Any = None) -> None:
-    """Send a trace of each epoch of this process to a TracerProvider; None: to the collector that the environment names."""
+    """Send a trace of each epoch of this process to a TracerProvider; None: to the collector that the environment
+    names."""
     TRACES.start(provider)
 
 
 @contextmanager
 def traced_by_environment() -> Iterator[None]:
-    """A context in which traces go where the environment says, if it does."""
+    """Run the block with tracing, if the environment names a collector."""
     if any(os.environ.get(name) for name in ADDRESSES) and os.environ.get("OTEL_SDK_DISABLED", "").lower() != "true":
         TRACES.start()
     try:
@@ -146,9 +147,9 @@ def traced_by_environment() -> Iterator[None]:
 
 
 def _collector() -> Any:
-    """A provider that sends spans to the collector which the environment names."""
+    """Return a provider that sends spans to the collector that the environment names."""
     try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # comes with an extra
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # part of an extra
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor

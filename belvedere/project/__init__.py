@@ -1,1 +1,1 @@
-"""The project file `belvedere.toml`: its sections, what their values must be, profiles."""
+"""The project file `belvedere.toml`: its sections, rules for their values, profiles."""

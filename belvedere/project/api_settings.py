@@ -1,7 +1,7 @@
-"""`[api]` and `[roles.NAME]` of the project file: who may ask what of the API.
+"""`[api]` and `[roles.NAME]` of the project file: the callers of the API and their rights.
 
-In: the file's parsed sections. Out: their values as they are written, and diagnostics for those that do not fit. Whether the script has
-what a role names is found out when it is compiled (`belvedere.lang.endpoints.grants`).
+In: the file's parsed sections. Out: their values as written, and diagnostics for invalid ones. The compiler checks the
+names in roles against the script (`belvedere.lang.endpoints.grants`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from belvedere.project.setting_sections import SectionReader, suggest
 
 
 class ApiReader(SectionReader):
-    """Reads what the API is set to."""
+    """Reads the settings of the API."""
 
     def api(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         valid, roles = self.ruled(values, "api", API_RULES), self.table(values, "roles")
@@ -49,7 +49,7 @@ class ApiReader(SectionReader):
         return valid
 
     def fixed_tokens(self, api: Mapping[str, Any], roles: Collection[str]) -> Mapping[str, Any]:
-        """`[api.tokens.NAME]`: each has a token, and a role or rights."""
+        """Return the tokens of `[api.tokens.NAME]`: each has a token, and a role or rights."""
         found = {}
         for name, table in self.tables(api, "tokens").items():
             section = f"api.tokens.{name}"
@@ -65,14 +65,14 @@ class ApiReader(SectionReader):
         return found
 
     def known_role(self, table: Mapping[str, Any], key: str, section: str, roles: Collection[str]) -> None:
-        """Report a role that the file does not have."""
+        """Report a role that the file does not define."""
         named = table.get(key)
         if named is not None and named not in roles:
             hint = suggest(named, tuple(roles)) if roles else f"write `[roles.{named}]`"
             self.report("B9107", f"there is no role `{named}`", self.at(section, key), hint)
 
     def role(self, name: str, table: Mapping[str, Any]) -> RoleSettings:
-        """`[roles.NAME]`."""
+        """Return a role from `[roles.NAME]`."""
         section = f"roles.{name}"
         valid = self.ruled({section: table}, section, ROLE_RULES)
         hidden = {n: tuple(columns) for n, columns in valid.get("hidden", {}).items()}

@@ -1,6 +1,6 @@
-"""The keys that a connector has in the project file, as data: what it declares, and what the reader of the file checks by it.
+"""Data that describe the keys of a connector in the project file; the reader of the file checks keys with them.
 
-In: nothing. Out: `ConnectorKeys`, of which each connector declares one (`belvedere.connectors.keys`).
+In: nothing. Out: `ConnectorKeys`; each connector declares one (`belvedere.connectors.keys`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 FORMATS = ("json", "csv", "parquet")
 DOTTED = "."
-"""Among the keys of a connector: it takes keys with a dot, which are its client's, too."""
+"""Entry in the keys of a connector that also accepts its client's keys, which contain a dot."""
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class TableKey:
 
     type: type
     example: str
-    """A line that sets it, for hints."""
+    """Example line that sets it, for hints."""
     is_file: bool = False
-    """Whether a value is a path from the project file on, unless it is an address."""
+    """Whether a value is a path relative to the project file, unless it is a URL."""
 
 
 TABLE_KEYS: Mapping[str, TableKey] = {
@@ -39,9 +39,9 @@ class SourceKeys:
     formats: tuple[str, ...] | None = FORMATS
     """Allowed values of `format`; None: any."""
     options: tuple[str, ...] | None = None
-    """The keys of `options`; None: any, for others check them."""
+    """Keys of `options`; None: any, because the connector's library checks them."""
     table_keys: Mapping[str, TableKey] = field(default_factory=dict)
-    """The keys of a table beside `TABLE_KEYS`."""
+    """Keys of a table besides `TABLE_KEYS`."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class SinkKeys:
 
 @dataclass(frozen=True)
 class ConnectorKeys:
-    """Keys of a connector. Without `source` it cannot be read, without `sink` it cannot be written to."""
+    """Keys of a connector. Without `source` it cannot be read, without `sink` it cannot be written."""
 
     source: SourceKeys | None = None
     sink: SinkKeys | None = None
     needs_path: bool = False
     address_hint: str | None = None
-    """Replacement for an address as the path; None: the connector checks it."""
+    """Hint for a path that is a URL; None: the connector checks the path."""

@@ -1,7 +1,7 @@
-"""Profiles of a project file: what is otherwise in production than at the desk.
+"""Profiles of a project file: settings that differ between development and production.
 
-In: the parsed `belvedere.toml`, a profile's name. Out: the file as it is with that profile's tables laid over the others. Values are not
-judged here, and their `${env:NAME}` are put in later, so that variables of other profiles may be unset.
+In: the parsed `belvedere.toml`, a profile's name. Out: the file merged with that profile's tables. Values are validated
+later, and `${env:NAME}` is expanded later, so that variables of other profiles may be unset.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ DEFAULT_CONNECTOR = "files"
 PROFILE_KEY = "profile"
 PROFILE_VARIABLE = "BELVEDERE_PROFILE"
 VARIABLE_PREFIX = "BELVEDERE_VAR_"
-"""Begins the names of environment variables that set `{{name}}` in scripts."""
+"""Prefix of environment variables that set `{{name}}` in scripts."""
 """The environment variable that chooses a profile; `--profile` sets it for the time of a command."""
 
 
 def chosen_tables(raw: Mapping[str, Any], profile: str | None) -> Mapping[str, Any]:
-    """The tables of a profile, as the file has them; none where none is chosen. Raises B9108 where there is no such profile."""
+    """Return the tables of a profile as in the file; empty without a profile. Raises B9108 if the profile does not
+    exist."""
     if not profile:
         return {}
     profiles = raw.get(PROFILE_KEY)
@@ -33,16 +34,17 @@ def chosen_tables(raw: Mapping[str, Any], profile: str | None) -> Mapping[str, A
 
 
 def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """`below` with the values of `above`: tables are laid over each other key by key, other values are replaced.
+    """Return `below` with the values of `above`: tables are merged key by key, other values are replaced.
 
-    A source or sink whose connector is changed has only what `above` says: the other keys were for the other connector.
+    If `above` changes the connector of a source or sink, only its keys remain: the others belong to the other
+    connector.
     """
     kept = {k: _without_changed(v, above.get(k)) if k in ("sources", "sinks") else v for k, v in below.items()}
     return _merged(kept, above)
 
 
 def _without_changed(below: Any, above: Any) -> Any:
-    """Sources or sinks without those whose connector is another one above."""
+    """Return sources or sinks without those whose connector differs in `above`."""
     if not isinstance(below, Mapping) or not isinstance(above, Mapping):
         return below
     return {name: table for name, table in below.items() if not _changes_connector(table, above.get(name))}
@@ -71,5 +73,5 @@ def _hint(profile: str, known: list[str]) -> str:
 
 
 def given_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of scripts that the environment sets: `{{name}}` by BELVEDERE_VAR_name."""
+    """Return the script variables that the environment sets: BELVEDERE_VAR_name sets `{{name}}`."""
     return {n.removeprefix(VARIABLE_PREFIX): value for n, value in environ.items() if n.startswith(VARIABLE_PREFIX)}

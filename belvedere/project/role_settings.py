@@ -1,7 +1,7 @@
-"""`[roles.NAME]` of the project file: what callers of a role may see and do, as it is written.
+"""`[roles.NAME]` of the project file: what callers with a role may see and do.
 
-In: a table of the file. Out: `RoleSettings`. Whether the script has what they name, and what their conditions mean, is found out when the
-script is compiled (`belvedere.lang.endpoints.grants`).
+In: a table of the file. Out: `RoleSettings`, with names and conditions as written. The compiler checks them against the
+script (`belvedere.lang.endpoints.grants`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _are_names(value: Any) -> bool:
 
 
 def are_rights(value: Any) -> bool:
-    """Whether a value is a list of rights."""
+    """Return whether a value is a list of rights."""
     return isinstance(value, list) and all(r in RIGHTS for r in value)
 
 

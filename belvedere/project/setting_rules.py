@@ -33,7 +33,7 @@ def _text(what: str, pattern: str) -> Requirement:
 
 
 def _are_origins(value: Any) -> bool:
-    """One origin or a list of them, `*` for all."""
+    """Return whether a value is one origin, a list of origins, or `*` for all."""
     each = value if isinstance(value, list) else [value]
     return all(isinstance(o, str) and re.fullmatch(r"\*|[a-z][a-z0-9+.-]*://[^/?#\s]+", o) for o in each)
 
@@ -48,13 +48,14 @@ _UNITS = {n: seconds for n, seconds in _SHORT.items() if n != "us"} | {
 
 
 def seconds_in(text: str) -> float | None:
-    """`20 ms` as seconds; None for what is no time of microseconds to minutes."""
+    """Return a time like `20 ms` in seconds; None if the text is not a time. Units are microseconds to minutes."""
     found = _seconds(text, _SHORT)
     return found if found else None
 
 
 def seconds_of(text: str) -> float:
-    """`500 ms`, `2 days` as seconds. Raises B9111 for what is no time of milliseconds to days."""
+    """Return a time like `500 ms` or `2 days` in seconds. Units are milliseconds to days. Raises B9111 for other
+    texts."""
     found = _seconds(text, _UNITS)
     if found is None:
         raise fail(
@@ -64,7 +65,7 @@ def seconds_of(text: str) -> float:
 
 
 def _seconds(text: str, units: Mapping[str, float]) -> float | None:
-    """A number and a unit, which may be in the plural."""
+    """Return a number and a unit, in singular or plural, as seconds."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", text.lower())
     unit = units.get(found[2], units.get(found[2].removesuffix("s"))) if found else None
     return None if found is None or unit is None else float(found[1]) * unit
@@ -111,7 +112,8 @@ OPTIMIZE_RULES: Mapping[str, Requirement] = {
     "rate": Requirement("a number of requests a second", _is_rate),
     "at_start": Requirement("true or false", lambda v: isinstance(v, bool)),
 }
-"""`[optimize]`: what is expected of requests where the script says nothing of a view, and whether each start chooses what is stored."""
+"""`[optimize]`: expected latency and rate of requests for views without hints, and whether each start chooses
+placement."""
 API_RULES: Mapping[str, Requirement] = {
     "host": _text('an address or the name of a host, such as "127.0.0.1"', r"[^\s/]+"),
     "port": _whole(0, 65_535),
@@ -138,7 +140,7 @@ _ALGORITHM = r"(HS|RS|PS|ES)(256|384|512)|EdDSA"
 
 
 def _are_algorithms(value: Any) -> bool:
-    """At least one; a secret and a public key are never both tried with what a token brings."""
+    """Return whether a value is a non-empty list of algorithms that does not mix secrets with public keys."""
     named = isinstance(value, list) and value and all(isinstance(v, str) and re.fullmatch(_ALGORITHM, v) for v in value)
     return bool(named) and len({v.startswith("HS") for v in value}) == 1
 
@@ -160,9 +162,9 @@ JWT_RULES: Mapping[str, Requirement] = {
     "role_claim": _text('the name of a claim, such as "role" or "realm_access.role"', r"[^.\s]+(\.[^.\s]+)*"),
     "default_role": _text("the name of a role", r".+"),
 }
-"""`[api.jwt]`: whose tokens count."""
+"""`[api.jwt]`: the rules for accepted tokens."""
 TOKEN_RULES: Mapping[str, Requirement] = {
     "token": API_RULES["token"],
     "role": _text("the name of a role", r".+"),
 }
-"""`[api.tokens.NAME]`: a further token of fixed text."""
+"""`[api.tokens.NAME]`: an additional fixed token."""

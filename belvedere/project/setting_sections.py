@@ -20,19 +20,19 @@ VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class SectionReader:
-    """Reads values of the parsed file and gathers diagnostics."""
+    """Reads values of the parsed file and collects diagnostics."""
 
     def __init__(self, text: str, file: Path, directory: Path, environ: Mapping[str, str]):
         self.text, self.file, self.directory, self.environ = text, file, directory, environ
         self.diagnostics: list[Diagnostic] = []
         self.above: Mapping[str, Any] = {}
         self.above_section = ""
-        """The tables that are laid over the others, and the section that they are in."""
+        """Section of the profile's tables, which override the others; the tables are in `above`."""
 
     # -- values -------------------------------------------------------------------------------------------------------
 
     def ruled(self, values: Mapping[str, Any], section: str, rules: Mapping[str, Requirement]) -> dict[str, Any]:
-        """The values of a section that are as its rules say."""
+        """Return the values of a section that match its rules, and report the others."""
         table = self.table(values, section)
         self.known(table, tuple(rules), section)
         valid = {k: v for k, v in table.items() if k in rules and rules[k].fits(v)}
@@ -41,7 +41,7 @@ class SectionReader:
         return valid
 
     def expand(self, value: Any, key: str, section: str) -> Any:
-        """Put the environment's values in."""
+        """Return a value with its `${env:NAME}` expanded."""
         if isinstance(value, str):
             return VARIABLE.sub(lambda found: self.variable(found.group(1), found.group(2), key, section), value)
         if isinstance(value, dict):
@@ -91,7 +91,7 @@ class SectionReader:
         return value
 
     def variables(self, table: Mapping[str, Any], key: str) -> dict[str, str]:
-        """A table of texts, numbers and booleans, all as texts."""
+        """Return a table of strings, numbers and booleans, all as strings."""
         found = {}
         for name, value in self.table(table, key).items():
             if isinstance(value, bool):
@@ -134,7 +134,7 @@ class SectionReader:
         return Span(str(self.file), found.start(1), found.end(1)) if found else None
 
     def is_above(self, section: str, key: str | None) -> bool:
-        """Whether the tables that are laid over the others have a key, or a section."""
+        """Return whether the profile's tables have a key, or a section."""
         table: Any = self.above
         for name in (*filter(None, section.split(".")), *([] if key is None else [key])):
             if not isinstance(table, Mapping) or name not in table:
@@ -157,7 +157,7 @@ class SectionReader:
         return self.within(section, table, key if text is None else text)
 
     def at_message(self, message: str) -> Span | None:
-        """The place that tomllib names as `(at line 3, column 5)`."""
+        """Return the position that tomllib reports as `(at line 3, column 5)`."""
         found = re.search(r"at line (\d+), column (\d+)", message)
         if not found:
             return Span(str(self.file), len(self.text), len(self.text))
@@ -167,6 +167,6 @@ class SectionReader:
 
 
 def suggest(word: str, allowed: tuple[str, ...]) -> str:
-    """The hint for a word that is none of those allowed."""
+    """Return the hint for a word that is not allowed."""
     close = get_close_matches(word, allowed, n=1)
     return f"did you mean `{close[0]}`?" if close else "write one of " + ", ".join(f"`{a}`" for a in allowed)

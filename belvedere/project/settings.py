@@ -1,8 +1,8 @@
-"""The project file: sources, sinks, store, Spark and API settings of the scripts beside it.
+"""The project file: sources, sinks, store, Spark and API settings for the scripts in its folder.
 
-In: the directory of a script, maybe a profile (`belvedere.project.profiles`). Out: a `ProjectSettings`, with diagnostics for what the file
-says wrongly. Values may hold `${env:NAME}` or `${env:NAME:-default}`. Opens no source: connectors (`belvedere.connectors`) know tables and
-their columns.
+In: the folder of a script, and optionally a profile (`belvedere.project.profiles`). Out: a `ProjectSettings`, with
+diagnostics for errors in the file. Values may contain `${env:NAME}` or `${env:NAME:-default}`. It opens no source:
+connectors (`belvedere.connectors`) find tables and their columns.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ PROFILE_KEYS = (
 TOP_KEYS = (*PROFILE_KEYS, PROFILE_KEY)
 DRIVER_MEMORY_MB = 1024
 STARTS = ("full", "quick")
-"""How Spark's Java compiles: as ever, or once and lightly."""
+"""Modes of Spark's JVM: the default compilation, or quick compilation for a fast start."""
 OWN_FIELDS = ("connector", "path", "format", "options", "tables", "new_columns")
-"""The keys of sources and sinks that are fields of `Source` and `Sink`: all others are options of the connector."""
+"""Keys of sources and sinks that are fields of `Source` and `Sink`; all others are options of the connector."""
 NEW_COLUMNS = ("ignore", "add", "reject")
 ON_ERROR = ("stop", "null", "quarantine")
 
@@ -76,7 +76,7 @@ class Source:
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     stored: Mapping[str, pa.Schema] = field(default_factory=dict)
-    """The columns of tables as the store knows them: they were found in rows when it began."""
+    """Columns of tables as recorded in the store, which inferred them from rows at its first start."""
     new_columns: str = "ignore"
     """Action for a new column in later files: `ignore`, `add` (at the next start), or `reject` the rows that have it.
     """
@@ -87,7 +87,7 @@ class Source:
 
 
 class TableFinder(Protocol):
-    """Knows the tables of sources: `belvedere.connectors.registry`."""
+    """Finder of the tables of sources: `belvedere.connectors.registry`."""
 
     def tables(self, source: Source) -> Sequence[str]: ...
 
@@ -98,7 +98,7 @@ class TableFinder(Protocol):
 
 @dataclass(frozen=True)
 class Sink:
-    """A `[sinks.name]`: where exports write."""
+    """A `[sinks.name]`: the target of exports."""
 
     name: str
     connector: str = "files"
@@ -108,7 +108,7 @@ class Sink:
 
 
 def read_file(path: Path) -> str:
-    """The text of a file. Raises OSError and UnicodeDecodeError."""
+    """Return the text of a file. Raises OSError and UnicodeDecodeError."""
     return path.read_text(encoding="utf-8")
 
 
@@ -126,50 +126,51 @@ class ProjectSettings:
     on_error: str = ""
     script_path: tuple[Path, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Values of `{{name}}` in scripts: of the file, then of the environment, which `--var` changes."""
+    """Values of `{{name}}` in scripts: from the file, then from the environment; `--var` overrides both."""
     sources: Mapping[str, Source] = field(default_factory=dict)
     sinks: Mapping[str, Sink] = field(default_factory=dict)
     spark: Mapping[str, str] = field(default_factory=dict)
     driver_memory: int = DRIVER_MEMORY_MB << 20
-    """Maximum bytes of an epoch's rows that the driver's process holds."""
+    """Maximum bytes of an epoch's rows in the memory of the driver."""
     state: Path | str | None = None
+    """Folder or URL of the operators' state; None: beside the store."""
     retain: str = "1 minute"
+    """Time for which files of the state remain after the last epoch that uses them."""
     ahead: str = "1 day"
-    """By how much a pushed event time may be ahead of the clock to move a bound."""
+    """Maximum time by which a pushed event time may be ahead of the clock and still advance a bound."""
     standby: bool = False
-    """Whether a run waits while another one has the store, and takes over."""
+    """Whether a run waits while another run holds the store, and then takes over."""
     lease: str | None = None
-    """How long a run that does not renew its lease keeps the store (None: as the database allows)."""
-    """The operators' state: its folder or address (None: beside the store), and how long its files stay once no epoch needs them."""
+    """Time after which a lease that its run does not renew expires; None: the default of the database."""
     state_copies: int = 10 << 30
-    """Bytes of copies of a state that lies elsewhere."""
+    """Maximum bytes of the local cache for remote state."""
     scratch: Path | None = None
-    """The folder of files between the driver and executors (None: beside the store)."""
+    """Folder for files between the driver and executors; None: beside the store."""
     api: Mapping[str, Any] = field(default_factory=dict, repr=False)
     roles: Mapping[str, RoleSettings] = field(default_factory=dict)
     optimize: Mapping[str, Any] = field(default_factory=dict)
     """Expected load of requests: `latency`, `rate`."""
     module: Path | None = None
-    """The Python module of the project's own functions."""
+    """Python module with the project's user-defined functions."""
     module_place: Span | None = None
     functions: Mapping[str, OwnFunction] = field(default_factory=dict, compare=False, repr=False)
-    """Functions of its module, once it was imported (`belvedere.compiler`), by folded name."""
+    """Functions of its module by folded name, after the import (`belvedere.compiler`)."""
     diagnostics: tuple[Diagnostic, ...] = ()
     finder: TableFinder | None = field(default=None, compare=False, repr=False)
     """Finder of its sources' tables."""
     read_script: Callable[[Path], str] = field(default=read_file, compare=False, repr=False)
-    """Function that reads imported scripts: an editor's may not be saved."""
+    """Function that reads imported scripts: an editor's text may differ from the saved file."""
 
     def source(self, name: str) -> Source | None:
-        """The source of that name, whatever its case."""
+        """Return the source with that name, in any case."""
         return next((s for key, s in self.sources.items() if key.casefold() == name.casefold()), None)
 
     def sink(self, name: str) -> Sink | None:
-        """The sink of that name, whatever its case."""
+        """Return the sink with that name, in any case."""
         return next((s for key, s in self.sinks.items() if key.casefold() == name.casefold()), None)
 
     def with_columns(self, stored: Mapping[str, Mapping[str, pa.Schema]]) -> ProjectSettings:
-        """The same with the columns that a store has for tables of sources, by their names."""
+        """Return the project with the columns that a store has recorded for tables of sources, by source and table."""
         return replace(self, sources={n: replace(s, stored=stored.get(s.name, {})) for n, s in self.sources.items()})
 
 
@@ -180,15 +181,16 @@ class KnownConnectors:
     keys: Mapping[str, ConnectorKeys] = field(default_factory=dict)
     """Keys of Belvedere's own connectors."""
     others: Callable[[], tuple[str, ...]] = tuple
-    """Finds those of other packages, which check their keys themselves: asked where a name is none of Belvedere's own."""
+    """Function that finds connectors of other packages. It is called for unknown names; these connectors check their
+    own keys."""
 
 
 def load_project(
     directory: Path | str, connectors: KnownConnectors, environ: Mapping[str, str] | None = None
 ) -> ProjectSettings:
-    """Read `belvedere.toml` of a directory; what is wrong in it is in `diagnostics`, and left out.
+    """Read `belvedere.toml` of a folder. Invalid values are reported in `diagnostics`, and omitted.
 
-    The environment's BELVEDERE_PROFILE chooses a profile; raises B9108 where the file does not have it.
+    The environment's BELVEDERE_PROFILE chooses a profile. Raises B9108 if the file does not define it.
     """
     directory = Path(directory).resolve()
     file = directory / FILE_NAME
@@ -207,7 +209,7 @@ def load_project(
 def read_project(
     text: str, directory: Path, file: Path, connectors: KnownConnectors, environ: Mapping[str, str]
 ) -> ProjectSettings:
-    """A project from the text of its file."""
+    """Return the project in the text of its file."""
     reader = _ProjectReader(text, file, directory, environ, connectors)
     try:
         raw = tomllib.loads(text)
@@ -222,7 +224,7 @@ def _first_lower(text: str) -> str:
 
 
 class _ProjectReader(ApiReader):
-    """Walks the parsed file."""
+    """Reads the parsed file, section by section."""
 
     def __init__(self, text: str, file: Path, directory: Path, environ: Mapping[str, str], connectors: KnownConnectors):
         super().__init__(text, file, directory, environ)
@@ -267,14 +269,14 @@ class _ProjectReader(ApiReader):
         )
 
     def spark(self, values: Mapping[str, Any]) -> dict[str, str]:
-        """`[spark]`: Belvedere's own settings, and Spark's by their names."""
+        """Return `[spark]`: Belvedere's own settings, and Spark's settings by name."""
         table = self.table(values, "spark")
         if "start" in table:
             self.choice(table, "start", "spark", STARTS, STARTS[0])
         return {k: _spark_text(v) for k, v in table.items()}
 
     def module(self, values: Mapping[str, Any]) -> Path | None:
-        """`[functions] module`."""
+        """Return the path of `[functions] module`."""
         table = self.table(values, "functions")
         self.known(table, ("module",), "functions")
         named = self.text_value(table, "module", "functions", None)
@@ -294,14 +296,14 @@ class _ProjectReader(ApiReader):
         return Source(name, connector, path, form, options, declared, new_columns=new)
 
     def connector(self, table: Mapping[str, Any], section: str, own: tuple[str, ...]) -> str:
-        """The connector that is named: one of our `own`, or another package's."""
+        """Return the connector's name: one of Belvedere's `own`, or one of another package."""
         named = table.get("connector", DEFAULT_CONNECTOR)
         if named in own:
             return str(named)
         return self.choice(table, "connector", section, (*own, *self.connectors.others()), DEFAULT_CONNECTOR)
 
     def path(self, table: Mapping[str, Any], section: str, connector: str, hint: str) -> Path | None:
-        """The path, which some connectors need."""
+        """Return the path, which some connectors require."""
         path, keys = self.text_value(table, "path", section, None), self.connectors.keys.get(connector, ConnectorKeys())
         if keys.needs_path and path is None:
             kind, _, name = section.partition("s.")
@@ -313,7 +315,7 @@ class _ProjectReader(ApiReader):
         return self.directory / path if path else None
 
     def format(self, table: Mapping[str, Any], section: str, known: tuple[str, ...] | None) -> str | None:
-        """The format, of our own connectors one that is known."""
+        """Return the format. For Belvedere's own connectors it must be a known one."""
         if known is not None and "format" in table:
             return self.choice(table, "format", section, known, "json")
         return self.text_value(table, "format", section, None)

@@ -1,1 +1,1 @@
-"""One query by itself, over files, frames or the relations of a store."""
+"""Single queries over files, frames or the relations of a store."""

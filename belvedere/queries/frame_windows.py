@@ -1,7 +1,8 @@
-"""WINDOW BY over a DataFrame as PySpark users write: a builder of the query.
+"""Builder of WINDOW BY queries over a DataFrame, in PySpark's style.
 
-In: a DataFrame, conditions and results as SQL text or Columns. Out: a DataFrame. A condition of a boundary says a row's columns by their
-names; other rows are `label`, `start`, `end`, `previous` and `next` (`end.at - start.at`), their positions `start_at` and so on.
+In: a DataFrame, conditions and results as SQL text or Columns. Out: a DataFrame. A condition of a boundary uses the
+columns of its own row by name. Other rows are `label`, `start`, `end`, `previous` and `next` (`end.at - start.at`);
+their positions are `start_at`, `end_at` and so on.
 """
 
 from __future__ import annotations
@@ -30,23 +31,23 @@ if TYPE_CHECKING:
 OPERATORS = frozenset({"=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "and", "or"})
 UNARY = {"not": "(NOT {})", "negative": "(- {})", "isNull": "({} IS UNKNOWN)", "isNotNull": "({} IS VALUED)"}
 AGGREGATES = {**{n: n for n in GROUP_AGGREGATES}, "COLLECT_LIST": "AGG"}
-"""Aggregates, and what follows ARRAY_ in the function of arrays for them."""
+"""Aggregates, with the suffix of the corresponding ARRAY_ function."""
 ROWS = ("label", "start", "end")
 SOURCE, ROW, WINDOW = "frame", "r", "w"
-"""Names of the query for the DataFrame, one of its rows, and the window."""
+"""Names in the query of the DataFrame, of one of its rows, and of the window."""
 
 
 def window_by(frame: DataFrame) -> FrameWindows:
-    """Windows over the rows of a DataFrame; see `FrameWindows`."""
+    """Return a builder of windows over the rows of a DataFrame; see `FrameWindows`."""
     return FrameWindows(frame)
 
 
 @dataclass(frozen=True)
 class FrameWindows:
-    """Windows whose boundaries are conditions, over a DataFrame (docs/reference/window-by.md).
+    """Windows with boundaries given by conditions, over a DataFrame (docs/reference/window-by.md).
 
-    Each call gives a new object; `agg` the result. Text and Columns may be mixed.
-    Raises `BelvedereError` where a condition or a result is wrong.
+    Each method returns a new object; `agg` returns the resulting DataFrame. Text and Columns may be mixed. Raises
+    `BelvedereError` if a condition or a result is not valid.
     """
 
     frame: DataFrame
@@ -58,11 +59,11 @@ class FrameWindows:
     only_closed: bool = False
 
     def partition_by(self, *columns: str | Column) -> FrameWindows:
-        """The windows of each value of these are found by themselves."""
+        """Compute windows separately for each combination of values of these columns or expressions."""
         return replace(self, partition=tuple(map(_text, columns)))
 
     def order_by(self, *columns: str | Column, ascending: bool | Sequence[bool] = True) -> FrameWindows:
-        """The order of the rows; `ascending` for all of the columns, or one for each."""
+        """Set the order of the rows; `ascending` is one value for all columns, or one for each."""
         ways = [ascending] * len(columns) if isinstance(ascending, bool) else list(ascending)
         if len(ways) != len(columns):
             raise fail(
@@ -74,31 +75,34 @@ class FrameWindows:
         return replace(self, order=tuple(texts))
 
     def sliding(self) -> FrameWindows:
-        """Each row with START opens a window: windows may overlap (so without this call)."""
+        """Open a window at each row with START, so that windows may overlap. This is the default."""
         return replace(self, is_tumbling=False)
 
     def tumbling(self) -> FrameWindows:
-        """The search for the next START begins after an end: windows do not overlap."""
+        """Search the next START after the end of a window, so that windows do not overlap."""
         return replace(self, is_tumbling=True)
 
     def label_when(self, condition: str | Column = "TRUE") -> FrameWindows:
-        """Each row for which this holds makes a window; START is searched from the partition's first row."""
+        """Create a window for each row that meets the condition; START is searched from the partition's first row."""
         return self._with("label", condition)
 
     def start_when(self, condition: str | Column) -> FrameWindows:
-        """Where windows start; every row without this call."""
+        """Start windows at rows that meet the condition; by default at every row."""
         return self._with("start", condition)
 
     def start_unbounded(self) -> FrameWindows:
-        """Windows start at the partition's first row."""
+        """Start windows at the partition's first row."""
         return replace(self, unbounded=self.unbounded | {"start"})
 
     def end_when(self, condition: str | Column, only: bool = False) -> FrameWindows:
-        """Windows end at the first row, from the start on, for which this holds. `only`: those without such a row are dropped."""
+        """End windows at the first row, from the start on, that meets the condition.
+
+        With `only`, windows without such a row are dropped.
+        """
         return replace(self._with("end", condition), only_closed=only)
 
     def end_unbounded(self) -> FrameWindows:
-        """Windows end at the partition's last row."""
+        """End windows at the partition's last row."""
         return replace(self, unbounded=self.unbounded | {"end"})
 
     def _with(self, boundary: str, condition: str | Column) -> FrameWindows:
@@ -107,10 +111,11 @@ class FrameWindows:
         )
 
     def agg(self, *results: str | Column) -> DataFrame:
-        """A row for each window: the columns of `partition_by`, then the results.
+        """Return a DataFrame with a row per window: the columns of `partition_by`, then the results.
 
-        A result is an aggregate over the window's rows (`avg(val) AS mean`), or an expression of aggregates and of `start.x`, `end.x`,
-        `label.x`, `previous.x` (before the start), `next.x` (after the end) and of positions (`end_at - start_at`).
+        A result is an aggregate over the window's rows (`avg(val) AS mean`), or an expression. An expression may use
+        aggregates, `start.x`, `end.x`, `label.x`, `previous.x` (before the start), `next.x` (after the end), and
+        positions (`end_at - start_at`). Raises `BelvedereError` if a result is not valid.
         """
         text = self.query(*results)
         try:
@@ -120,7 +125,7 @@ class FrameWindows:
             raise
 
     def query(self, *results: str | Column) -> str:
-        """The query that `agg` runs, as text for `belvedere.sql` over a table `frame`."""
+        """Return the query that `agg` runs, as text for `belvedere.sql` over a table `frame`."""
         if not self.order:
             raise fail("B9122", "windows need an order of the rows", hint='write .order_by("time")')
         names = _Names(tuple(self.frame.columns))
@@ -137,7 +142,7 @@ class FrameWindows:
         return " ".join([head, *boundaries, f"SELECT {shown}"])
 
     def _has(self, boundary: str) -> bool:
-        """Whether the query says the boundary; the end of windows that do not overlap may be left out."""
+        """Return whether the query defines the boundary; tumbling windows need no end."""
         if boundary == "end" and not self.is_tumbling and boundary not in self.conditions.keys() | self.unbounded:
             raise fail("B9122", "sliding windows need an end", hint='write .end_when("condition"), or .end_unbounded()')
         return boundary == "start" or boundary in self.conditions or boundary in self.unbounded
@@ -150,24 +155,24 @@ class FrameWindows:
 
 
 class _Names:
-    """The names of a DataFrame's columns and of rows, in texts, as names in the query; `used` are the variables that it must declare."""
+    """Translates column and row names in texts to names in the query; `used` are the variables that it must declare."""
 
     def __init__(self, columns: tuple[str, ...]):
         self.columns = columns
         self.used: set[tuple[str, str]] = set()
 
     def of_row(self, text: str, own: str) -> str:
-        """A text about one row and those near it. Its columns are those of the row `own` (before the clause: "")."""
+        """Return a text about one row and its neighbours, with columns of the row `own` ("" before the clause)."""
         return self._put(text, [(place, self._root(*place, text, own)) for place in _roots(text)])
 
     def key(self, text: str, own: str, unbounded: bool) -> str:
-        """A key of PARTITION BY, as all rows of a window have it."""
+        """Return a key of PARTITION BY, which has the same value in all rows of a window."""
         if unbounded:
             return self._put(text, [((a, b), f"{WINDOW}[0].{text[a:b]}") for a, b in _roots(text)])
         return self.of_row(text, own)
 
     def result(self, text: str) -> str:
-        """A result with its name."""
+        """Return a result with its name."""
         roots, calls = _roots(text), list(_aggregates(text))
         parts = [((first, last), self._aggregate(function, argument)) for first, last, function, argument in calls]
         alone = [(a, b) for a, b in roots if not any(first <= a < last for first, last, *_ in calls)]
@@ -175,7 +180,7 @@ class _Names:
         return self._put(text, parts) + ("" if parse_selected(text).name else f" AS {quote(text.strip())}")
 
     def declared(self, boundary: str) -> str:
-        """The variables of a boundary that the texts read."""
+        """Return the declarations of the boundary's variables that the texts use."""
         words = {"item": "AS", "at": "AT", "previous": "PREV AS", "next": "NEXT AS"}
         return "".join(f" {word} {boundary}_{role}" for role, word in words.items() if (boundary, role) in self.used)
 
@@ -232,7 +237,7 @@ def _roots(text: str) -> list[tuple[int, int]]:
 
 
 def _aggregates(text: str) -> Iterator[tuple[int, int, str, str]]:
-    """The calls of aggregates: from where to where, the function, its argument."""
+    """Yield the calls of aggregates: start, end, function, argument."""
     tokens, last = SqlPlusPlus().tokenize(text), 0
     for place, (token, following) in enumerate(pairwise(tokens)):
         name = canonical(token.text)
@@ -243,7 +248,7 @@ def _aggregates(text: str) -> Iterator[tuple[int, int, str, str]]:
 
 
 def _closing(tokens: list[Token]) -> int:
-    """The end of the bracket that the first token opens; the text has been parsed."""
+    """Return the end of the bracket that the first token opens; the text has been parsed before."""
     depth = 0
     for token in tokens:
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
@@ -253,7 +258,7 @@ def _closing(tokens: list[Token]) -> int:
 
 
 def _name_of(text: str) -> str:
-    """The name of a key's column: that of its field, or its text."""
+    """Return the name of a key's column: its last field, or its text."""
     return parse_selected(text).name or text
 
 
@@ -261,7 +266,7 @@ def _name_of(text: str) -> str:
 
 
 def _text(part: str | Column) -> str:
-    """A Column as text; text as it is."""
+    """Return a Column as text; text is returned unchanged."""
     if isinstance(part, str):
         return part
     node = getattr(getattr(part, "_jc", None), "node", None)

@@ -1,7 +1,7 @@
-"""One query by itself, over tables of which the columns are known: compiled as the only statement of a script that declares them.
+"""A single query over tables with known columns, compiled as the only statement of a script that declares them.
 
-In: SQL and columns, or DataFrames. Out: a catalog with the query as its one template, or a DataFrame. Raises diagnostics with places in
-the text of the query.
+In: SQL and columns, or DataFrames. Out: a catalog with the query as its only template, or a DataFrame. Raises
+diagnostics with positions in the text of the query.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ if TYPE_CHECKING:
 
 
 def sql(spark: SparkSession, text: str, **tables: Any) -> DataFrame:
-    """One query over frames by name: of SQL++ with WINDOW BY, of SQL with windows of SPL, or of Spark SQL.
+    """Return the result of one query over frames by name: SQL++ with WINDOW BY, SQL with windows of SPL, or Spark SQL.
 
-    A frame is a DataFrame of Spark, pandas or Polars, a Table or RecordBatch of Arrow, or what else offers Arrow's PyCapsule interface.
-    Rows enter windows of SPL in the order of the frame. Raises `BelvedereError` where a query with windows is wrong, or a frame is none.
+    A frame is a DataFrame of Spark, pandas or Polars, a Table or RecordBatch of Arrow, or any object with Arrow's
+    PyCapsule interface. Rows enter SPL windows in the order of the frame. Raises `BelvedereError` if a query with
+    windows, or a frame, is not valid.
     """
-    from belvedere.spark.other_frames import spark_frame  # loads PySpark, which takes a second
+    from belvedere.spark.other_frames import spark_frame  # imports PySpark, which takes a second
     from belvedere.spark.window_by.windows_query import sql as run
 
     tables = {name: spark_frame(spark, name, frame) for name, frame in tables.items()}
     if mentions_window_by(text) or not mentions_spl_window(text):
         return run(spark, text, **tables)
-    from belvedere.spark.query_files import answer_template  # loads PySpark, which takes a second
+    from belvedere.spark.query_files import answer_template  # imports PySpark, which takes a second
 
     rows = {name: frame.toArrow() for name, frame in tables.items()}
     columns = {name: [Column(f.name, f.type) for f in table.schema] for name, table in rows.items()}
@@ -55,9 +56,9 @@ def sql(spark: SparkSession, text: str, **tables: Any) -> DataFrame:
 def compile_query(
     sql: str, columns: Mapping[str, Sequence[Column]], views: str = "", project: ProjectSettings | None = None
 ) -> tuple[Catalog, QueryTemplate]:
-    """The catalog of the tables and the query as its one template; `views` are definitions over the tables.
+    """Return the catalog of the tables, and the query as its only template; `views` are definitions over the tables.
 
-    Of the project the functions count alone.
+    Of the project only the functions are used.
     """
     functions = project and ProjectSettings(project.directory, module=project.module, module_place=project.module_place)
     declare = _arriving if mentions_spl_window(sql) else _declaration
@@ -77,7 +78,7 @@ def compile_query(
 
 
 def _without_tables(error: Diagnostic) -> Diagnostic:
-    """Where a query has no tables at all, what is missing is said on the command line."""
+    """Replace the hint for an unknown table if the command line gave no tables at all."""
     hint = "give --table name=path of a file, or --store URL"
     return replace(error, hint=hint) if error.code == "B2001" else error
 
@@ -85,9 +86,11 @@ def _without_tables(error: Diagnostic) -> Diagnostic:
 def compile_over(
     sql: str, tables: Mapping[str, StoredTable], project: ProjectSettings | None = None
 ) -> tuple[Catalog, QueryTemplate, dict[str, tuple[str, ...]]]:
-    """A query over relations of a store: its catalog, the query, and which columns of which relation it may read, by the id there.
+    """Return the catalog and template of a query over relations of a store, and the columns that it may read by
+    relation id.
 
-    A view keeps its own order. Relations whose names no query can write are operators' own, and left out; so are the store's own tables.
+    A view keeps its own order. Relations with names that a query cannot contain are internal and omitted, as are the
+    store's own tables.
     """
     named = {n: t for n, t in tables.items() if n.isidentifier() and t.schema.visible and not n.startswith(OWN_TABLES)}
     columns = {n: _readable(t) for n, t in named.items()}
@@ -102,13 +105,13 @@ def compile_over(
 
 
 def _readable(table: StoredTable) -> list[Column]:
-    """The columns that a query may name, and those of the view's order."""
+    """Return the columns that a query may name, and those of the view's order."""
     order = {name for name, _, _ in table.order}
     return [c for c in table.schema.columns if not c.hidden or c.name in order]
 
 
 def _in_order(table: StoredTable) -> str:
-    """The table as the view that it is, with the view's own order."""
+    """Return the definition of a table as a view with its own order."""
     name, shown = quote(table.name), ", ".join(quote(c.name) for c in table.schema.visible)
     keys = (
         f"{quote(c)} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if first else 'LAST'}"
@@ -123,7 +126,7 @@ def _declaration(name: str, columns: Sequence[Column]) -> str:
 
 
 def _arriving(name: str, columns: Sequence[Column]) -> str:
-    """The rows of a file in their order, as a stream whose event time is its first timestamp."""
+    """Return the declaration of a file's rows in order, as a stream whose event time is its first timestamp."""
     listed = [f"{quote(c.name)} {type_text(c.type)}" for c in columns]
     time = next((c.name for c in columns if c.type == TIMESTAMP), None)
     listed += [] if time is None else [f"WATERMARK FOR {quote(time)}"]

@@ -1,8 +1,9 @@
-"""Queries over the relations of a store: answered by the database where it says them exactly as Spark does, else by Spark.
+"""Queries over the relations of a store. The database answers a query that it computes exactly like Spark; otherwise
+Spark answers it.
 
-In: SQL, a store's reader, and perhaps the script, whose relationships the query may then follow. Out: Arrow rows of one epoch, in the
-query's order, with what of it is in quarantine. Both ways run one plan, so they give the same rows; `now()` is the epoch's clock. It
-writes nothing.
+In: SQL, a store's reader, and optionally the script, whose relationships the query may use. Out: Arrow rows of one
+epoch in the query's order, and the relations in quarantine among its inputs. Both ways run the same plan, so they
+return the same rows; `now()` is the epoch's clock. It writes nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 QUERY_FILE = "<query>"
 PLACE = "_place~"
-"""The column with a row's place in the query's order."""
+"""Column with a row's position in the query's order."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,9 @@ class StoreAnswer:
 
     rows: pa.Table
     by_spark: str = ""
-    """Why Spark had to answer; empty where the database did."""
+    """Why Spark computed the answer; empty if the database did."""
     quarantined: Mapping[str, int | None] = field(default_factory=dict)
-    """The relations in quarantine that it reads, each with its last good epoch; None where no epoch has filled it."""
+    """Relations in quarantine that it reads, each with its last good epoch; None if no epoch has filled it."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,10 @@ class Vocabulary:
     definitions: Definitions
     templates: Mapping[str, DefineTemplate] = field(default_factory=dict)
     compiled: Catalog | None = None
-    """The script's catalog: private views are computed of its plans."""
+    """The script's catalog, from whose plans private views are computed."""
     file: str = QUERY_FILE
     text: str = ""
-    """The script, where there is one."""
+    """The script's text, if there is a script."""
 
 
 def script_vocabulary(text: str, path: Path, project: ProjectSettings, compiled: Catalog) -> Vocabulary:
@@ -83,7 +84,7 @@ def script_vocabulary(text: str, path: Path, project: ProjectSettings, compiled:
 
 
 def store_vocabulary(tables: Iterable[StoredTable], project: ProjectSettings | None = None) -> Vocabulary:
-    """The relations of a store: with their keys and a view's own order. Of the project the functions count alone."""
+    """Return the relations of a store with their keys and orders. Of the project only the functions are used."""
     known = Definitions()
     project, _ = with_functions(project)
     known.functions = project.functions if project is not None else {}
@@ -99,7 +100,7 @@ def store_vocabulary(tables: Iterable[StoredTable], project: ProjectSettings | N
 
 
 def _keyed(table: StoredTable) -> Schema:
-    """The schema with `_key` among its columns where nothing else identifies a row."""
+    """Return the schema, with `_key` among its columns if the rows have no other key."""
     schema = table.schema
     if schema.key is not None:
         return schema
@@ -112,7 +113,8 @@ def vocabulary_catalog(known: Vocabulary) -> Catalog:
 
 
 def compile_read(sql: str, known: Vocabulary) -> tuple[Catalog, QueryTemplate]:
-    """One query over relations that are known, or the call of a query template. Raises diagnostics with places in its text."""
+    """Compile a query over known relations, or the call of a query template. Raises diagnostics with positions in its
+    text."""
     call, found = called_template(sql, known.templates), list[Diagnostic]()
     if call is not None:
         lowering = ScriptLowering(known.file, known.text, None, known.definitions.copy())
@@ -136,7 +138,7 @@ def compile_read(sql: str, known: Vocabulary) -> tuple[Catalog, QueryTemplate]:
 
 
 def one_template(templates: list[QueryTemplate], hint: str) -> QueryTemplate:
-    """The one query of a text, which has no parameters. Raises B9120, with a hint, and B9121."""
+    """Return the only query of a text, without parameters. Raises B9120, with a hint, or B9121."""
     if len(templates) != 1:
         found = "no query" if not templates else f"{len(templates)} queries"
         raise fail("B9120", f"one query is needed, found {found}", hint=hint)
@@ -171,7 +173,7 @@ def answer_query(
 
 
 def with_place(plan: Node) -> tuple[Node, bool]:
-    """The plan with a column that numbers its rows in the order of its outermost ORDER BY; whether it has one."""
+    """Return the plan with a column that numbers its rows by its outermost ORDER BY, and whether it has an ORDER BY."""
     if isinstance(plan, Project):
         inner, is_ordered = with_place(plan.input)
         if not is_ordered:
@@ -184,7 +186,7 @@ def with_place(plan: Node) -> tuple[Node, bool]:
 
 
 def answer_in_store(plan: Node, reader: Reader) -> tuple[EpochRow | None, pa.Table]:
-    """The rows as the database computes them, and their epoch."""
+    """Return the rows as the database computes them, and their epoch."""
     query = text_at_read(plan, reader.dialect)
     try:
         last, (rows,) = reader.rows_together([StoredTable("", Schema(plan.schema.columns), query=query)])
@@ -198,8 +200,8 @@ def answer_in_store(plan: Node, reader: Reader) -> tuple[EpochRow | None, pa.Tab
 def answer_in_spark(
     plan: Node, catalog: Catalog, reader: Reader, tables: Mapping[str, StoredTable], spark: SparkSession
 ) -> tuple[EpochRow | None, pa.Table]:
-    """The rows as Spark computes them from the tables' rows, and their epoch."""
-    from belvedere.spark.plan_answers import by_spark  # loads PySpark, which takes a second
+    """Return the rows as Spark computes them from the tables' rows, and their epoch."""
+    from belvedere.spark.plan_answers import by_spark  # imports PySpark, which takes a second
 
     scanned = list(dict.fromkeys(n.relation for n in plan.walk() if isinstance(n, Scan)))
     last, found = reader.rows_together([tables[i] for i in scanned])
@@ -215,7 +217,7 @@ def _quarantined_in(plan: Node, tables: Mapping[str, StoredTable], last: EpochRo
 
 
 def _check_stored(plan: Node, tables: Mapping[str, StoredTable]) -> None:
-    """Raise where the script and the store do not agree, or rows are not there."""
+    """Raise if the script does not match the store, or rows are not stored."""
     for node in plan.walk():
         if not isinstance(node, Scan):
             continue

@@ -1,6 +1,6 @@
-"""Scenarios: golden files that say what a script does, step by step, and `belvedere test` runs.
+"""Scenarios: golden files that describe what a script does, step by step; `belvedere test` runs them.
 
-In: the text of a `.test` file. Out: its scenarios, what running them showed, and the file with updated expectations.
+In: the text of a `.test` file. Out: its scenarios, the results of running them, and the file with updated expectations.
 """
 
 from __future__ import annotations

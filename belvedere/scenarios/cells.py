@@ -1,7 +1,7 @@
-"""Rows as a small table of text, and back.
+"""Rows as a small text table, written and parsed.
 
 In: lines `a | b` with a header, or JSON lines; or rows and their columns. Out: dicts of values; or aligned lines. A
-cell is JSON if it can be read as JSON, else it is text; so texts such as `12` or `null` are written in quotes.
+cell is JSON if it is valid JSON, otherwise text; so texts such as `12` or `null` are written in quotes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BAR = "|"
 
 
 class BadLine(ValueError):
-    """A line that is no row; `line` counts from 0 within the lines given."""
+    """A line that is not a row; `line` counts from 0 within the given lines."""
 
     def __init__(self, line: int, message: str):
         super().__init__(message)
@@ -32,7 +32,10 @@ class BadLine(ValueError):
 
 
 def read_rows(lines: Sequence[str]) -> tuple[list[str], list[dict[str, Any]]]:
-    """The columns of the header (none for JSON lines) and the rows. Comment lines and blank ones do not count. Raises BadLine."""
+    """Return the columns of the header (none for JSON lines) and the rows.
+
+    Comments and blank lines are ignored. Raises BadLine.
+    """
     requested = [(n, line) for n, line in enumerate(lines) if line.strip() and not line.startswith("#")]
     if requested and requested[0][1].lstrip().startswith("{"):
         return [], [_json_line(n, line) for n, line in requested]
@@ -60,7 +63,7 @@ def _row(number: int, line: str, names: list[str]) -> dict[str, Any]:
 
 
 def read_cell(text: str) -> Any:
-    """A cell's value: JSON where it is JSON, else text. Numbers with a point are decimals."""
+    """Return a cell's value: JSON if it is valid JSON, otherwise text. Numbers with a decimal point are decimals."""
     try:
         return json.loads(text, parse_float=Decimal)
     except ValueError:
@@ -68,7 +71,7 @@ def read_cell(text: str) -> Any:
 
 
 def write_cell(value: Any) -> str:
-    """A value as a cell that reads back as the same."""
+    """Return a value as a cell that is read back as the same value."""
     text = _plain(value)
     if not isinstance(text, str):
         return _json(text)
@@ -90,7 +93,7 @@ def _is_bare(text: str) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A value in JSON's types."""
+    """Return a value in JSON's types."""
     if isinstance(value, datetime):
         return value.replace(tzinfo=None).isoformat(sep=" ")
     if isinstance(value, date):
@@ -109,7 +112,7 @@ def _plain(value: Any) -> Any:
 
 
 def write_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Cells as aligned lines under a header."""
+    """Return cells as aligned lines below a header."""
     widths = [max(len(name), *(len(row[n]) for row in rows)) if rows else len(name) for n, name in enumerate(names)]
     return [
         f" {BAR} ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -118,7 +121,7 @@ def write_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str
 
 
 def same_cell(expected: Any, actual: Any, type_: pa.DataType) -> bool:
-    """Whether a cell that was read says the value; doubles may differ by 1e-9 of their size."""
+    """Return whether a cell of a file equals a value; doubles may differ by 1e-9 relative."""
     try:
         requested = convert(expected, type_)
     except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException):
@@ -131,7 +134,7 @@ def same_cell(expected: Any, actual: Any, type_: pa.DataType) -> bool:
 
 
 def same_value(left: Any, right: Any) -> bool:
-    """Equality where NaN equals itself and doubles have 1e-9 of slack."""
+    """Return whether two values are equal: NaN equals NaN, and doubles may differ by 1e-9 relative."""
     if isinstance(left, float) and isinstance(right, float):
         return left == right or (math.isnan(left) and math.isnan(right)) or math.isclose(left, right, rel_tol=1e-9)
     if isinstance(left, Mapping) and isinstance(right, Mapping):
@@ -148,7 +151,7 @@ def same_rows(
     *,
     ordered: bool,
 ) -> bool:
-    """Whether the rows are the same, each as often; in the same order if `ordered`."""
+    """Return whether both sides have the same rows with the same multiplicity; also in the same order if `ordered`."""
     if len(expected) != len(actual):
         return False
     if ordered:
@@ -163,12 +166,12 @@ def same_rows(
 
 
 def same_row(expected: Mapping[str, Any], actual: Mapping[str, Any], columns: Sequence[Column]) -> bool:
-    """Whether a row that was read says the values of another."""
+    """Return whether a row of a file equals another row."""
     return all(same_cell(expected.get(c.name), actual[c.name], c.type) for c in columns)
 
 
 def by_value(row: Sequence[Any]) -> tuple[Any, ...]:
-    """A key that sorts rows of values of one type each; NULL first."""
+    """Return a key that sorts rows with values of the same types; NULL first."""
     return tuple(
         (0, "")
         if v is None

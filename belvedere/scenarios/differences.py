@@ -1,7 +1,7 @@
-"""Two tables of text beside each other: which rows are alike, and which cells of the others differ.
+"""Comparison of two text tables: which rows are equal, and which cells of the others differ.
 
-In: the lines that a file expects and those that are. Out: lines of one table: `  ` before a row that is as expected, `-` before one that
-was expected, `+` before one that is, and below such a pair `^` under the cells that differ. How wide columns are does not count.
+In: the expected and the actual lines. Out: lines of one table: `  ` before an equal row, `-` before an expected row,
+`+` before an actual row, and below such a pair `^` under the cells that differ. Column widths are ignored.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from belvedere.scenarios.cells import BAR, read_cell, same_value
 
 Row = tuple[str, ...]
 TABLES = ("rows", "changes", "events")
-"""The expectations that are tables."""
+"""Expectations in the form of tables."""
 
 
 def marked(expected: Sequence[str], actual: Sequence[str], *, ordered: bool) -> list[str] | None:
-    """The lines; None where the two have other columns, or one of them is no table."""
+    """Return the marked lines; None if the columns differ, or one side is not a table."""
     requested, found = _cells(expected), _cells(actual)
     if (
         not requested
@@ -58,7 +58,8 @@ def _alike(old: Row, new: Row) -> int:
 
 
 def _paired(requested: Sequence[Row], found: Sequence[Row], *, ordered: bool) -> list[tuple[Row | None, Row | None]]:
-    """Each row with the one that it stands for: the same, else the most like it; in order, the one at its place."""
+    """Return pairs of expected and actual rows: equal rows, then the most similar ones; if `ordered`, rows by
+    position."""
     if ordered:
         length = max(len(requested), len(found))
         return [

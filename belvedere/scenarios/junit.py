@@ -1,6 +1,6 @@
-"""Results of tests as JUnit's XML, which CI services read.
+"""Test results as JUnit XML, which CI services read.
 
-In: outcomes by file. Out: the text of the XML: a suite for each file, a case for each scenario, its differences as a failure.
+In: outcomes by file. Out: the text of the XML: a suite per file, a case per scenario, its differences as a failure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from belvedere.scenarios import Outcome
 
 
 def junit_text(results: Mapping[Path, Sequence[Outcome]], reported: Callable[[Path, Outcome], str]) -> str:
-    """The results; `reported` says what was not as expected in a scenario."""
+    """Return the results; `reported` describes the differences of a scenario."""
     root = xml.Element("testsuites")
     for path, outcomes in results.items():
         suite = _suite(root, str(path), len(outcomes), failures=sum(not o.ok for o in outcomes))
@@ -30,7 +30,7 @@ def junit_text(results: Mapping[Path, Sequence[Outcome]], reported: Callable[[Pa
 
 
 def junit_errors(malformed: Sequence[Diagnostic]) -> str:
-    """Test files that cannot be read."""
+    """Return a report of test files that cannot be parsed."""
     root = xml.Element("testsuites")
     files: dict[str, list[str]] = {}
     for found in malformed:
@@ -57,7 +57,7 @@ def _fault(case: xml.Element, kind: str, message: str, text: str) -> None:
 
 
 def _allowed(text: str) -> str:
-    """Without the characters that XML has no way to say."""
+    """Return the text without characters that XML cannot represent."""
     return "".join(
         c if c in "\t\n\r" or (c >= " " and not "\ud800" <= c <= "\udfff" and c not in "\ufffe\uffff") else "\ufffd"
         for c in text

@@ -34,14 +34,14 @@ SEQUENCE = "_seq"
 
 @dataclass(frozen=True)
 class Observation:
-    """The lines as they are, and whether they are as expected."""
+    """The actual lines, and whether they are as expected."""
 
     lines: Sequence[str]
     same: bool
 
 
 def text_of(lines: Sequence[str], step: Step) -> Observation:
-    """Text that must be there line by line; blanks at the ends of lines do not count."""
+    """Return an observation of text that must match line by line; trailing blanks are ignored."""
     requested = [line.rstrip() for line in step.section.text.split("\n") if line.strip()]
     return Observation(lines, requested == [line.rstrip() for line in lines if line.strip()])
 
@@ -49,7 +49,7 @@ def text_of(lines: Sequence[str], step: Step) -> Observation:
 def _table(
     world: World, step: Step, rows: list[dict[str, Any]], *, ordered: bool, signs: Sequence[str] = ()
 ) -> Observation:
-    """Rows as a table of the columns that the expectation names, or of all."""
+    """Return rows as a table with the columns that the expectation names, or with all columns."""
     catalog = world.workbench.catalog
     named, expected = read_rows(step.section.body)
     columns = _columns(catalog, step.arguments["relation"], [n for n in named if n != SIGN])
@@ -111,7 +111,7 @@ def _answer(world: World, step: Step) -> Observation:
 
 
 def write_json(value: Any, indent: str = "") -> str:
-    """JSON where what fits into a line is on one."""
+    """Return JSON in which values that fit on a line are on one line."""
     flat = json.dumps(value, ensure_ascii=False)
     if len(flat) + len(indent) <= 110 or not isinstance(value, dict | list) or not value:
         return flat
@@ -123,7 +123,7 @@ def write_json(value: Any, indent: str = "") -> str:
 
 
 def _error(world: World, step: Step) -> Observation:
-    """Code and message per line; a line with the code alone leaves the message open."""
+    """Return code and message per line; an expected line that has only the code accepts any message."""
     lines = [f"{d.code}: {d.message}" for d in world.errors]
     requested = [line.strip() for line in step.section.text.split("\n") if line.strip()]
     same = len(requested) == len(lines) and all(
@@ -148,7 +148,7 @@ def _exported(world: World, step: Step) -> Observation:
 
 
 def _delivered(file: Path) -> list[str]:
-    """The lines of a file; of a Parquet file its rows as JSON."""
+    """Return the lines of a file; for a Parquet file its rows as JSON."""
     if file.suffix != ".parquet":
         return file.read_text(encoding="utf-8").splitlines()
 

@@ -21,7 +21,7 @@ CASE, FENCE, SECTION = "=== ", "~~~", "--- "
 
 @dataclass
 class Section:
-    """`--- name arguments` on `line` (from 1) and the lines below it, without blank ones at the end."""
+    """`--- name arguments` on `line` (from 1) with the lines below it, without trailing blank lines."""
 
     name: str
     arguments: str
@@ -30,13 +30,13 @@ class Section:
 
     @property
     def text(self) -> str:
-        """The body as one text, without comment lines (`#`)."""
+        """Return the body as one text, without comment lines (`#`)."""
         return "\n".join(line for line in self.body if not line.startswith("#"))
 
 
 @dataclass
 class Case:
-    """One case; `text` is None where it has no input between fences. Lines count from 1."""
+    """One case; `text` is None if it has no input between fences. Lines count from 1."""
 
     title: str
     line: int
@@ -45,7 +45,7 @@ class Case:
     text_line: int = 0
     sections: list[Section] = field(default_factory=list)
     closed: bool = True
-    """Whether the fence that was opened was closed."""
+    """Whether the fence of its input is closed."""
 
 
 def read_outline(text: str) -> list[Case]:

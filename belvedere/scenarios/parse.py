@@ -1,7 +1,7 @@
-"""The text of a `.test` file -> scenarios.
+"""Parser of `.test` files.
 
-In: text and the path it came from. Out: `Scenario`s with steps in order, and diagnostics (B94xx) for what cannot be understood. Runs
-nothing and reads no other file.
+In: a text and its path. Out: `Scenario`s with ordered steps, and diagnostics (B94xx) for invalid parts. It runs nothing
+and reads no other file.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FORMS: dict[str, tuple[str, str]] = {
     "plan": (RELATION, "plan VIEW"),
     "sql": (RELATION, "sql VIEW"),
 }
-"""The sections of a scenario: a pattern of what follows the name, and its form for messages."""
+"""The sections of a scenario: a pattern of the text after the name, and its form for messages."""
 
 EXPECTATIONS = {"diagnostics", "error", "rows", "changes", "events", "answer", "exported", "explain", "plan", "sql"}
 WITH_ROWS = {"insert", "delete", "rows", "changes", "events"}
@@ -62,7 +62,7 @@ SCRIPT = re.compile(r"script:\s*(\S.*?)\s*$")
 
 @dataclass(frozen=True)
 class Step:
-    """One section: something that is done, or (`expects`) something that is looked at."""
+    """One section: an action, or (`expects`) an expectation."""
 
     kind: str
     arguments: dict[str, str]
@@ -70,18 +70,18 @@ class Step:
 
     @property
     def expects(self) -> bool:
-        """Whether this says what must be, rather than what is done."""
+        """Return whether this is an expectation, not an action."""
         return self.kind in EXPECTATIONS
 
     @property
     def title(self) -> str:
-        """The section's line without its dashes."""
+        """Return the section's line without its dashes."""
         return f"{self.section.name} {self.section.arguments}".rstrip()
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A script and what happens to it. `script` is its text, or None where it is in the file `path` beside the test."""
+    """A script and the steps of its test. `script` is its text, or None if it is in the file `path` beside the test."""
 
     title: str
     line: int
@@ -91,7 +91,7 @@ class Scenario:
 
 
 def read_scenarios(text: str, file: str) -> tuple[list[Scenario], list[Diagnostic]]:
-    """All scenarios of a file, and what is wrong with it."""
+    """Return all scenarios of a file, and its errors."""
     reader = _CaseReader(text, file)
     cases = read_outline(text)
     if not cases:
@@ -104,7 +104,7 @@ def read_scenarios(text: str, file: str) -> tuple[list[Scenario], list[Diagnosti
 
 
 class _CaseReader:
-    """Reads the cases of one file and collects what is wrong."""
+    """Reads the cases of one file and collects errors."""
 
     def __init__(self, text: str, file: str):
         self.lines, self.file, self.found = text.split("\n"), file, list[Diagnostic]()
@@ -123,9 +123,8 @@ class _CaseReader:
             hint = "write the script between two lines `~~~`, or a line `script: name.sqrl`"
             if not paths and any(map(SCRIPT.match, takewhile(lambda line: not line.startswith("==="), self.lines))):
                 hint = "move the line `script: ...` below the title: each scenario has its own script"
-            self.wrong(
-                "B9402", case.line, f'scenario "{case.title}" has no script' if not paths else "there are two scripts", hint,
-            )  # fmt: skip
+            missing = f'scenario "{case.title}" has no script'
+            self.wrong("B9402", case.line, missing if not paths else "there are two scripts", hint)
         steps: list[Step] = []
         for section in case.sections:
             step = self.step(section, steps)

@@ -32,12 +32,13 @@ from belvedere.terminal.diagnostics import render
 from belvedere.workbench.workbench import Workbench
 
 FIRST_CLOCK = "2020-01-01 00:00:00"
-"""now() in a scenario that sets no clock: a run of it is the same on any day."""
+"""Clock of a scenario that sets none, so that its result does not depend on the date."""
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """One expectation, or one step that went wrong: what was to be and what was; `actual` is None where nothing can be shown."""
+    """Result of an expectation or of a failed step: expected and actual lines; `actual` is None if there is nothing to
+    show."""
 
     step: Step
     ok: bool
@@ -57,7 +58,7 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether everything was as expected."""
+        """Return whether every expectation was met."""
         return not self.trouble and all(c.ok for c in self.checks)
 
 
@@ -77,7 +78,7 @@ def _run(scenario: Scenario, file: Path, spark: Callable[[], Any], folder: Path,
     home = _home(scenario, file, folder)
     project = _inside(load_project(home), folder / "sinks")
     name, text = _script(scenario, file)
-    anywhere = replace(project, store=None)  # a test runs on a store of its own, whatever the project's is
+    anywhere = replace(project, store=None)  # a test always has its own store
     found = compile_script(text, path=home / name if scenario.path else None, project=anywhere)
     compiled = replace(found, diagnostics=(*project.diagnostics, *found.diagnostics))
     texts = {str(home / s.arguments["name"]): "\n".join(s.section.body) for s in scenario.steps if s.kind == "file"}
@@ -98,7 +99,8 @@ def _run(scenario: Scenario, file: Path, spark: Callable[[], Any], folder: Path,
 
 
 def _home(scenario: Scenario, file: Path, folder: Path) -> Path:
-    """Where the script, its project file and the scripts it imports are: beside the test, or made of its `file` sections."""
+    """Return the folder of the script, its project file and its imports: the test's folder, or one made of `file`
+    sections."""
     files = [s for s in scenario.steps if s.kind == "file"]
     if not files:
         return file.resolve().parent
@@ -157,7 +159,7 @@ def _bench(world: World, project: ProjectSettings, spark: Callable[[], Any] | No
 
 
 def _take(step: Step, scenario: Scenario, world: World, outcome: Outcome) -> bool:
-    """Do or check one step; false where the scenario cannot go on."""
+    """Do or check one step. Return False if the scenario cannot continue."""
     if step.expects:
         outcome.checks.append(_check(step, world))
         return True
@@ -201,7 +203,7 @@ def _diagnostic_text(diagnostic: Diagnostic) -> str:
 
 
 def _against_batch(bench: Workbench) -> list[str]:
-    """The stored views that are not what their batch answer is."""
+    """Return the stored views that differ from their batch result."""
     catalog, tables, wrong = bench.catalog, bench.engine.tables, []
     filled = [id_ for id_ in catalog.views if id_ in tables.by_name and id_ not in tables.fresh | tables.unmade]
     for id_, computed in bench.batches(filled).items():
@@ -214,7 +216,7 @@ def _against_batch(bench: Workbench) -> list[str]:
 
 
 def _do(world: World, step: Step) -> None:
-    """Do one step, by the method of the Workbench that has its name."""
+    """Do one step with the Workbench method of the same name."""
     bench, given = world.workbench, step.arguments
     match step.kind:
         case "insert":

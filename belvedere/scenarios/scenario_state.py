@@ -26,7 +26,7 @@ class World:
 
     @property
     def workbench(self) -> Workbench:
-        """The running Workbench. Raises BelvedereError where the script does not compile."""
+        """Return the running Workbench. Raises BelvedereError if the script does not compile."""
         if self.bench is None:
             raise BelvedereError(self.compiled.diagnostics)
         return self.bench

@@ -1,7 +1,7 @@
-"""A `.test` file with its expectations as they are now.
+"""Update of the expectations in a `.test` file.
 
-In: the file's text and what running it showed. Out: the text with the bodies of failed expectations replaced; comment lines and
-everything else stay as they are.
+In: the file's text and the results of its scenarios. Out: the text with the bodies of failed expectations replaced;
+comment lines and everything else are unchanged.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from belvedere.scenarios.play import Expectation
 
 
 def updated(text: str, checks: Iterable[Expectation]) -> str:
-    """The text with what each failed check found in place of what it expected."""
+    """Return the text with the actual result of each failed check in place of the expected one."""
     lines = text.split("\n")
     failed = [c for c in checks if not c.ok and c.actual is not None]
     for check in sorted(failed, key=lambda c: c.step.section.line, reverse=True):
@@ -23,7 +23,7 @@ def updated(text: str, checks: Iterable[Expectation]) -> str:
 
 
 def comments_around(body: list[str]) -> tuple[list[str], list[str]]:
-    """The comment lines above a body's own lines, and those below with the blank lines before them."""
+    """Return the comment lines above a body's own lines, and those below them with their preceding blank lines."""
     own = [n for n, line in enumerate(body) if line.strip() and not line.startswith("#")]
     blank = next((n for n, line in enumerate(body) if not line.strip()), len(body))
     first = own[0] if own else blank

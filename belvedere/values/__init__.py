@@ -1,1 +1,1 @@
-"""Values apart from any query: instants, intervals, decimals, and rows that programs hand in."""
+"""Values outside queries: instants, intervals, decimals, and rows from programs."""

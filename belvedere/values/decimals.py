@@ -1,7 +1,8 @@
-"""Exact numbers as DECIMALs that have a place for them.
+"""Exact conversion of numbers to DECIMAL types.
 
-In: an Arrow array of texts, integers or decimals. Out: an array of a DECIMAL type, or an error where a value has no place in it. The cast
-of Arrow 26 checks nothing where it adds digits after the point: 345000000000000000000 becomes 4717633079061536536.6 as DECIMAL(38, 18).
+In: an Arrow array of strings, integers or decimals. Out: an array of a DECIMAL type, or an error if a value does not
+fit. Arrow 26 does not check casts that add digits after the decimal point: 345000000000000000000 becomes
+4717633079061536536.6 as DECIMAL(38, 18).
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 DIGITS = 38
-"""Maximum number of digits of a DECIMAL; a cast by way of a DECIMAL with that scale needs twice as many."""
+"""Maximum number of digits of a DECIMAL; a cast through a DECIMAL with that scale needs twice as many."""
 _PLAIN = r"^[+-]?[0-9]{0,38}(\.[0-9]{0,38})?$"
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def decimals_of(values: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The values in a DECIMAL type. Raises pa.ArrowInvalid where one is no number, is too large, or has more digits after the point."""
+    """Return the values in a DECIMAL type.
+
+    Raises pa.ArrowInvalid if a value is not a number, is too large, or has too many digits after the decimal point.
+    """
     if pa.types.is_null(values.type):
         return values.cast(type_)
     wide = pa.decimal256(2 * DIGITS, type_.scale)

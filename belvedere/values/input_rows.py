@@ -1,7 +1,7 @@
-"""Rows that people and programs hand in -> Arrow rows of a table.
+"""Conversion of rows from users and programs to Arrow rows of a table.
 
-In: dicts with Python or JSON values. Out: an Arrow table in the column types of a schema. A row that does not fit raises a
-diagnostic that names table, row and column; nothing is guessed and nothing is cut off.
+In: dicts with Python or JSON values. Out: an Arrow table with the column types of a schema. An invalid row raises a
+diagnostic with table, row and column; values are never guessed or truncated.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ NO_DEFAULTS: Mapping[str, Any] = {}
 def arrow_rows(
     table: str, columns: Iterable[Column], rows: Iterable[Mapping[str, Any]], defaults: Mapping[str, Any] = NO_DEFAULTS
 ) -> pa.Table:
-    """The rows as Arrow; a missing column has its default, or is NULL, an unknown one an error. Names are matched whatever their case.
+    """Return the rows as Arrow. A missing column has its default, or is NULL; an unknown one is an error. Case is
+    ignored.
 
-    Raises BelvedereError B6001 (value), B6002 (unknown column), B6003 (NULL where none may be).
+    Raises BelvedereError B6001 (value), B6002 (unknown column), B6003 (NULL in a NOT NULL column).
     """
     requested = list(columns)
     names = names_of(requested)
@@ -42,13 +43,13 @@ def arrow_rows(
 
 
 def arrow_of(converted: list[dict[str, Any]], columns: Sequence[Column]) -> pa.Table:
-    """Converted rows as Arrow; what a row does not have is NULL."""
+    """Return converted rows as Arrow; missing values are NULL."""
     schema = pa.schema([pa.field(c.name, c.type) for c in columns])
     return pa.table({c.name: pa.array([r.get(c.name) for r in converted], c.type) for c in columns}, schema=schema)
 
 
 def names_of(columns: Iterable[Column]) -> dict[str, str]:
-    """The columns' names by how they are matched."""
+    """Return the columns' names by their folded form, which rows are matched with."""
     return {c.name.casefold(): c.name for c in columns}
 
 
@@ -60,7 +61,10 @@ def converted_row(
     names: Mapping[str, str],
     defaults: Mapping[str, Any] = NO_DEFAULTS,
 ) -> dict[str, Any]:
-    """Row `number` (from 0) with values that Arrow takes; raises as `arrow_rows` does. `names` are `names_of(columns)`."""
+    """Return row `number` (from 0) with values that Arrow accepts; `names` are `names_of(columns)`.
+
+    Raises the errors of `arrow_rows`.
+    """
     given: dict[str, Any] = dict(defaults)
     for name, value in row.items():
         known = names.get(name.casefold())
@@ -80,18 +84,19 @@ def converted_row(
 
 
 def unknown_column(of: str, name: str, columns: Iterable[Column]) -> BelvedereError:
-    """The diagnostic for a column of `of` that the table does not have."""
+    """Return the diagnostic for a column in `of` that the table does not have."""
     hint = f"its columns are {', '.join(c.name for c in columns if not c.hidden)}"
     return fail("B6002", f'{of} has a column "{name}" that the table does not have', hint=hint)
 
 
 def missing_value(table: str, number: int, column: Column) -> BelvedereError:
-    """The diagnostic for row `number` (from 0) without a value that it needs."""
+    """Return the diagnostic for row `number` (from 0) without a required value."""
     return fail("B6003", f'row {number + 1} of "{table}" has no value for "{column.name}", which may not be NULL')
 
 
 def misfit(table: str, number: int, column: Column, value: Any, error: Exception) -> BelvedereError:
-    """The diagnostic for a value of row `number` (from 0) that is none of its column; `error` says why."""
+    """Return the diagnostic for a value of row `number` (from 0) that does not match its column; `error` is the
+    cause."""
     return fail(
         "B6001",
         f'row {number + 1} of "{table}": {shown(value)} is not {a_type(column.type)} for column "{column.name}"',
@@ -105,12 +110,12 @@ _SHORT.maxlist = _SHORT.maxdict = _SHORT.maxtuple = 20
 
 
 def shown(value: Any) -> str:
-    """A value for people, however large or deep it is."""
+    """Return a value as text for messages, shortened if it is large or deep."""
     return _SHORT.repr(value)
 
 
 def convert(value: Any, type_: pa.DataType) -> Any:
-    """A Python or JSON value as what Arrow takes for the type; raises ValueError or TypeError where it does not fit."""
+    """Return a Python or JSON value in the form that Arrow accepts for the type. Raises ValueError or TypeError."""
     return None if value is None else converter(type_)(value)
 
 
@@ -148,7 +153,7 @@ def _as_boolean(value: Any) -> bool:
 
 def _as_text(value: Any) -> str:
     if isinstance(value, str):
-        value.encode()  # a lone surrogate is no text
+        value.encode()  # raises for a lone surrogate
         return value
     raise TypeError("expected a text")
 
@@ -156,7 +161,7 @@ def _as_text(value: Any) -> str:
 def _as_binary(value: Any) -> bytes:
     if isinstance(value, str):
         return base64.b64decode(value, validate=True)
-    if isinstance(value, bytes | bytearray | memoryview):  # of a number `bytes` would make as many zeros
+    if isinstance(value, bytes | bytearray | memoryview):  # `bytes` of a number would return that many zeros
         return bytes(value)
     raise TypeError("expected bytes, or text in base64")
 
@@ -180,7 +185,7 @@ def _as_nested(value: Any, type_: pa.DataType) -> Any:
 
 
 def _pair(entry: Any) -> tuple[Any, Any]:
-    """An entry of a map: a key and a value, in a list or under these names."""
+    """Return an entry of a map: a list of key and value, or an object with these two names."""
     if isinstance(entry, Mapping) and entry.keys() == {"key", "value"}:
         return entry["key"], entry["value"]
     if isinstance(entry, list | tuple) and len(entry) == 2:
@@ -189,11 +194,11 @@ def _pair(entry: Any) -> tuple[Any, Any]:
 
 
 _NANOSECONDS = re.compile(r"[.,]\d{6}\d*[1-9]")
-"""Digits of a fraction of a second below a microsecond that are not zero."""
+"""Pattern of a fraction of a second with digits other than zero below a microsecond."""
 
 
 def as_instant(value: Any) -> datetime:
-    """A timestamp: a datetime (naive = UTC), ISO 8601 text, or seconds since 1970."""
+    """Return a timestamp from a datetime (naive = UTC), ISO 8601 text, or seconds since 1970."""
     if isinstance(value, datetime):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     if isinstance(value, str):
@@ -233,7 +238,7 @@ def _as_months(value: Any) -> int:
 
 
 _WIDE = Context(prec=100)
-"""More digits than any type has: the usual 28 would refuse numbers that fit."""
+"""Decimal context with more digits than any type has; the default of 28 digits would reject valid numbers."""
 
 
 def _as_decimal(value: Any, type_: pa.DataType) -> Decimal:

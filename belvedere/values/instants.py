@@ -1,6 +1,6 @@
-"""Instants as numbers: microseconds since 1970, as bounds, clocks and stores count them.
+"""Instants as numbers: microseconds since 1970, the form of bounds, clocks and stores.
 
-In: a datetime, or such a number. Out: the other one. It reads no text and knows no zone but UTC.
+In: a datetime, or such a number. Out: the other form. It parses no text and uses only UTC.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def microseconds(time: datetime) -> int:
-    """Microseconds since 1970 of a time; one without a zone is UTC."""
+    """Return the microseconds since 1970 of a time; a naive time is UTC."""
     aware = time if time.tzinfo else time.replace(tzinfo=UTC)
     return (aware - EPOCH) // timedelta(microseconds=1)
 
 
 def instant(since: int) -> datetime:
-    """The inverse of `microseconds`, in UTC. Raises OverflowError outside the years 1 to 9999."""
+    """Return the inverse of `microseconds`, in UTC. Raises OverflowError outside the years 1 to 9999."""
     return EPOCH + timedelta(microseconds=since)

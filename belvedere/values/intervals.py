@@ -1,6 +1,7 @@
 """Day-time intervals as text: ISO 8601 durations.
 
-In: a `timedelta`, or a text. Out: the other one. Days have 24 hours; months and years, which have no fixed length, are refused.
+In: a `timedelta`, or a text. Out: the other form. Days have 24 hours. Months and years have no fixed length and are
+rejected.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _UNITS = (7 * 86_400, 86_400, 3_600, 60, 1)
 
 
 def iso_text(interval: timedelta) -> str:
-    """`P1DT2H30M0S`: days, hours, minutes and seconds, with six digits of a second where it has a fraction."""
+    """Return an interval like `P1DT2H30M0S`: days, hours, minutes and seconds; a fraction has six digits."""
     length = abs(interval)
     (hours, rest), micros = divmod(length.seconds, 3_600), length.microseconds
     fraction = f".{micros:06d}" if micros else ""
@@ -29,9 +30,10 @@ def iso_text(interval: timedelta) -> str:
 
 
 def interval_of(text: str) -> timedelta:
-    """The interval of an ISO 8601 duration of weeks, days, hours, minutes and seconds, or of a text as Spark writes it, `1 02:30:00`.
+    """Return the interval of an ISO 8601 duration (weeks, days, hours, minutes, seconds) or of Spark's text form `1
+    02:30:00`.
 
-    Raises ValueError for any other text, and for what 64 bits of microseconds do not hold.
+    Raises ValueError for any other text, and for intervals beyond 64 bits of microseconds.
     """
     written = _WRITTEN.fullmatch(text.strip())
     text = (written[1] if written else text).strip()

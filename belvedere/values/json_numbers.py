@@ -1,7 +1,7 @@
-"""Numbers of JSON with all their digits: a double keeps some seventeen, a DECIMAL has up to 38.
+"""Numbers of JSON with all their digits: a double keeps about 17, a DECIMAL has up to 38.
 
-In: JSON. Out: values as `json.loads` gives them, where a number whose digits a double may not keep also knows its text. And the text
-again.
+In: JSON. Out: the values of `json.loads`, where a number whose digits a double may lose also keeps its text. The module
+also writes such values as JSON.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from decimal import Decimal
 from typing import Any
 
 _KEPT = 16
-"""Characters of a number without an exponent, with its point: a double gives its at most fifteen digits back."""
+"""Maximum characters of a number without exponent that a double surely preserves: 15 digits and the point."""
 
 
 class ExactNumber(float):
-    """A double that knows the text which it was read from."""
+    """A double that keeps the text from which it was parsed."""
 
     text: str
 
     def __new__(cls, text: str) -> ExactNumber:
-        """The number of a text as JSON has it."""
+        """Create the number of a JSON text."""
         made = super().__new__(cls, text)
         made.text = text
         return made
@@ -30,12 +30,12 @@ class ExactNumber(float):
 
 
 def exact(text: str) -> float:
-    """The number of a text with a point or an exponent."""
+    """Return the number of a text with a decimal point or an exponent."""
     return float(text) if len(text) <= _KEPT and "e" not in text and "E" not in text else ExactNumber(text)
 
 
 def decimal_of(number: float) -> Decimal:
-    """All digits of a number, or those of the shortest text that gives the double. Raises InvalidOperation."""
+    """Return all digits of a number, or those of the shortest text for the double. Raises InvalidOperation."""
     return Decimal(number.text if isinstance(number, ExactNumber) else repr(number))
 
 
@@ -43,12 +43,12 @@ DECODER = json.JSONDecoder(parse_float=exact)
 
 
 def loads(text: str | bytes) -> Any:
-    """The value of a JSON text. Raises ValueError, RecursionError."""
+    """Return the value of a JSON text. Raises ValueError, RecursionError."""
     return json.loads(text, parse_float=exact)
 
 
 def dumps(value: Any) -> str:
-    """A value as a JSON text, with all digits. Raises what `json.dumps` does."""
+    """Return a value as a JSON text, with all digits. Raises what `json.dumps` does."""
     if isinstance(value, ExactNumber):
         return value.text
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""Year-month intervals: whole months, in Arrow a number with a type of its own.
+"""Year-month intervals: whole months, in Arrow a number with a separate type.
 
-In: a number of months, or a text. Out: the other one, and tables whose months are texts for people. Days have no place here: those are
+In: a number of months, or a text. Out: the other form, and tables with months as texts. For intervals of days see
 `belvedere.values.intervals`.
 """
 
@@ -14,22 +14,22 @@ from belvedere.schema import MONTHS
 
 FORM = "an interval such as P1Y2M or '1-2'"
 MAX_MONTHS = 2**31
-"""Spark keeps the months in 32 bits."""
+"""First number of months that Spark cannot hold, in 32 bits."""
 _ISO = re.compile(r"([+-]?)P(?=[\d+-])(?:([+-]?\d{1,9})Y)?(?:([+-]?\d{1,10})M)?")
 _SPARK = re.compile(r"([+-]?)(\d{1,9})-(\d{1,2})")
 _WRITTEN = re.compile(r"(?i)INTERVAL\s+'([^']*)'\s+YEAR\s+TO\s+MONTH")
 
 
 def months_text(months: int) -> str:
-    """`P1Y2M`: years and months, both with the sign before the P."""
+    """Return months like `P1Y2M`: years and months, with the sign before the P."""
     years, rest = divmod(abs(months), 12)
     return f"{'-' if months < 0 else ''}P{years}Y{rest}M"
 
 
 def months_of(text: str) -> int:
-    """The months of an ISO 8601 duration of years and months, or of a text as Spark writes it, `1-2`.
+    """Return the months of an ISO 8601 duration of years and months, or of Spark's text form `1-2`.
 
-    Raises ValueError for any other text, and for what 32 bits do not hold.
+    Raises ValueError for any other text, and for numbers beyond 32 bits.
     """
     written = _WRITTEN.fullmatch(text.strip())
     text = (written[1] if written else text).strip()
@@ -44,7 +44,7 @@ def months_of(text: str) -> int:
 
 
 def with_month_texts(table: pa.Table) -> pa.Table:
-    """The same rows, their months as ISO 8601: Python has no value for months."""
+    """Return the same rows with months as ISO 8601 texts, since Python has no type for months."""
     for place, field in enumerate(table.schema):
         if field.type == MONTHS:
             numbers = table.column(place).cast(pa.int64()).to_pylist()

@@ -1,6 +1,6 @@
-"""Regrouping of a stream of batches into tables of about one size, so that memory does not depend on the caller.
+"""Regrouping of a stream of batches into tables of similar size, so that memory does not depend on the caller.
 
-In: flat batches, however large or small. Out: tables of at most about `size` bytes, without copies.
+In: flat batches of any size. Out: tables of at most about `size` bytes, without copies.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 
 def in_pieces(batches: Iterable[pa.RecordBatch], limit: int, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Tables of about `limit` bytes, at least one row each."""
+    """Yield tables of about `limit` bytes, with at least one row each."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in _cut(batches, limit):
@@ -25,7 +25,7 @@ def in_pieces(batches: Iterable[pa.RecordBatch], limit: int, schema: pa.Schema) 
 
 
 def _cut(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
-    """Batches of at most about `limit` bytes."""
+    """Yield batches of at most about `limit` bytes."""
     for batch in batches:
         size = max(1, batch.nbytes)
         rows = max(1, batch.num_rows * limit // size) if size > limit else batch.num_rows

@@ -1,7 +1,7 @@
-"""Why rows are rejected: a text for people, with its kind for programs.
+"""Reasons why rows are rejected: a text for users, with its kind for programs.
 
-In: what the makers of reasons know. Out: a `Reason`. On their way through columns of Arrow and Spark reasons are coded texts, and
-`reason_of` reads them again: of several reasons of one row, joined by `NEXT`, it makes one. Nothing takes the text for people apart.
+In: kind and text of a reason. Out: a `Reason`. In columns of Arrow and Spark reasons are encoded as texts. `reason_of`
+decodes them, and joins the reasons of one row (separated by `NEXT`) into one. No code parses the text for users.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Self
 
 THEN, NEXT = "\x1f", "\x1e"
-"""Separators of coded reasons: the end of the kind and of the general text, and between two reasons of one row."""
+"""Separators of encoded reasons: after the kind and after the general text, and between two reasons of one row."""
 
 
 class RejectionKind(StrEnum):
@@ -19,19 +19,19 @@ class RejectionKind(StrEnum):
     MISFIT = "misfit"
     """A value is not of its column's type."""
     LOSS = "loss"
-    """A value has more than its column keeps: digits, a time of day."""
+    """A value does not fit its column without loss: digits, a time of day."""
     NULL = "null"
-    """A column that must not be NULL is."""
+    """A NOT NULL column is NULL."""
     NOT_JSON = "not json"
     FIELDS = "fields"
     """A CSV record has more or fewer fields than its header."""
     NEW_COLUMN = "new column"
     ENCODING = "encoding"
     SCHEMA = "schema"
-    """A message is not what its schema says, or names none."""
+    """A message does not match its schema, or names no schema."""
     NO_VALUE = "no value"
     KEY = "key"
-    """The key of a message is none of its table."""
+    """The key of a message is not a key of its table."""
     TOO_LONG = "too long"
     """The row is too long: only its beginning is stored."""
     FILE = "file"
@@ -43,24 +43,24 @@ _KINDS = {kind.value: kind for kind in RejectionKind}
 
 
 class Reason(str):
-    """Why a row or a file is rejected. `general` is the text without what differs from row to row."""
+    """Why a row or a file is rejected. `general` is the text without the parts that vary by row."""
 
     kind: RejectionKind
     general: str
 
     def __new__(cls, text: str, kind: RejectionKind = RejectionKind.OTHER, general: str = "") -> Self:
-        """`general` is the text itself where it is not given."""
+        """Create a reason; `general` defaults to the text."""
         made = super().__new__(cls, text)
         made.kind, made.general = kind, general or text
         return made
 
     def with_text(self, text: str) -> Reason:
-        """The same in another text."""
+        """Return the same reason with another text."""
         return Reason(text, self.kind, text if self.general == self else self.general)
 
     @property
     def coded(self) -> str:
-        """The reason as a text that `reason_of` reads."""
+        """Return the reason as a text that `reason_of` decodes."""
         return code(self.kind, "" if self.general == self else self.general) + self
 
 
@@ -70,13 +70,13 @@ def code(kind: RejectionKind, general: str = "") -> str:
 
 
 def reason_of(coded: str) -> Reason:
-    """The reason of a coded text. A text that is not coded is of the kind OTHER."""
+    """Return the reason of an encoded text. Other texts have the kind OTHER."""
     found: list[Reason] = []
     for part in coded.split(NEXT):
         kind, *rest = part.split(THEN, 2)
         if len(rest) == 2 and kind in _KINDS:
             found.append(Reason(rest[1], _KINDS[kind], rest[0]))
-        elif found:  # a value that is cited has the separator in it
+        elif found:  # a quoted value contains the separator
             found[-1] = found[-1].with_text(f"{found[-1]}{NEXT}{part}")
         else:
             found.append(Reason(part))

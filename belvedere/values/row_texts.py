@@ -1,7 +1,7 @@
-"""Values of rows as texts for people, and rows as tables of text and of HTML.
+"""Values of rows as texts for users, and rows as tables in text and HTML.
 
-In: values as Arrow gives them to Python, or Arrow rows. Out: text. Instants are written in UTC (`2024-03-01T06:00:00Z`), decimals with all
-their digits, intervals in ISO 8601 (`P1DT2H30M0S`), what is nested as JSON.
+In: values in Arrow's Python form, or Arrow rows. Out: text. Instants are in UTC (`2024-03-01T06:00:00Z`), decimals have
+all digits, intervals are ISO 8601 (`P1DT2H30M0S`), nested values are JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from belvedere.values.months import with_month_texts
 
 
 def as_table(rows: pa.Table) -> str:
-    """Columns side by side; numbers to the right."""
+    """Return rows as a text table; numbers are aligned to the right."""
     names, right = rows.column_names, _are_numbers(rows.schema)
     cells = [[_one_line(cell_text(v)) for v in row.values()] for row in python_rows(rows)]
     widths = [max([len(n), *(len(row[i]) for row in cells)]) for i, n in enumerate(names)]
@@ -37,14 +37,14 @@ def as_table(rows: pa.Table) -> str:
 
 
 def as_html(rows: pa.Table, most: int) -> str:
-    """The first rows as a table of HTML, and how many there are."""
+    """Return the first rows as an HTML table, with the total number of rows."""
     cells = [[cell_text(v) for v in row.values()] for row in python_rows(rows.slice(0, most))]
     shown = f", of which the first {most} are shown" if rows.num_rows > most else ""
     return html_table(rows.column_names, cells, _are_numbers(rows.schema)) + f"<p>{rows_text(rows)}{shown}</p>"
 
 
 def html_table(names: Iterable[str], cells: Iterable[Iterable[str]], right: Sequence[bool]) -> str:
-    """Texts as a table of HTML, whatever is in them; those of the columns of `right` are set to the right."""
+    """Return texts as an HTML table, escaped; columns in `right` are aligned to the right."""
 
     def line(texts: Iterable[str], tag: str) -> str:
         sides = ("right" if r else "left" for r in right)
@@ -56,18 +56,18 @@ def html_table(names: Iterable[str], cells: Iterable[Iterable[str]], right: Sequ
 
 
 def rows_text(rows: pa.Table) -> str:
-    """How many rows there are."""
+    """Return the number of rows as text."""
     return f"{rows.num_rows:,} row{'' if rows.num_rows == 1 else 's'}"
 
 
 def python_rows(rows: pa.Table) -> Iterable[dict[str, Any]]:
-    """The rows as dicts, made in pieces; months are texts."""
+    """Return the rows as dicts, created in pieces; months are texts."""
     for batch in rows.to_batches(max_chunksize=10_000):
         yield from with_month_texts(pa.Table.from_batches([batch])).to_pylist()
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON; what JSON has not as the text that `value_text` makes."""
+    """Return a value as JSON; values without a JSON form are the text of `value_text`."""
     if isinstance(value, dict):
         return (
             "{" + ", ".join(f"{json.dumps(str(k), ensure_ascii=False)}: {json_text(v)}" for k, v in value.items()) + "}"
@@ -84,7 +84,7 @@ def json_text(value: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A value that is not None as text."""
+    """Return a value other than None as text."""
     if isinstance(value, datetime):
         instant = value.astimezone(UTC).isoformat() if value.tzinfo else value.isoformat()
         return instant.replace("+00:00", "Z")
@@ -104,7 +104,7 @@ def value_text(value: Any) -> str:
 
 
 def cell_text(value: Any) -> str:
-    """A value in a table."""
+    """Return a value as text for a table cell."""
     return "NULL" if value is None else value_text(value)
 
 

@@ -19,14 +19,14 @@ from belvedere.values.rejections import Reason, RejectionKind
 
 T = pa.types
 FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""The first and the last microsecond, since 1970."""
+"""First and last allowed microsecond since 1970."""
 DAY = 86_400_000_000
 _UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 Places = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def rows_beyond(rows: pa.Table, columns: Iterable[Column]) -> dict[int, Reason]:
-    """The rows of which one of these columns has a time that it cannot hold, with the reason."""
+    """Return the rows with a time out of range in one of these columns, each with the reason."""
     found: dict[int, Reason] = {}
     for column in columns:
         if has_times(column.type) and column.name in rows.schema.names:
@@ -36,18 +36,18 @@ def rows_beyond(rows: pa.Table, columns: Iterable[Column]) -> dict[int, Reason]:
 
 
 def beyond(column: str) -> Reason:
-    """The reason for which a row is rejected."""
+    """Return the reason for rejecting a row."""
     return Reason(f'column "{column}": a time outside the years 1 to 9999', RejectionKind.LOSS)
 
 
 def instant_of_milliseconds(milliseconds: int) -> int | None:
-    """Microseconds; None where no TIMESTAMP holds them."""
+    """Return microseconds; None if they are outside the range of TIMESTAMP."""
     return milliseconds * 1_000 if FIRST <= milliseconds * 1_000 <= LAST else None
 
 
 @cache
 def has_times(type_: pa.DataType) -> bool:
-    """Whether values of a type have times in them."""
+    """Return whether values of a type contain times."""
     if T.is_struct(type_):
         return any(has_times(f.type) for f in type_)
     if T.is_map(type_):
@@ -58,7 +58,7 @@ def has_times(type_: pa.DataType) -> bool:
 
 
 def _beyond(values: Any) -> Places:
-    """The places of values that have a time beyond."""
+    """Return the positions of values with a time out of range."""
     if isinstance(values, pa.ChunkedArray):
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
     type_ = values.type

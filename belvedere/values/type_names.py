@@ -1,6 +1,6 @@
 """Names of Arrow types in Spark SQL, for messages and queries.
 
-In: Arrow types. Out: text, as a script writes it. It reads no text: `belvedere.functions.spark_types` does.
+In: Arrow types. Out: text, in the form of a script. `belvedere.functions.spark_types` parses such text.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import pyarrow as pa
 from belvedere.schema import MONTHS, VARIANT
 
 CALENDAR_INTERVAL = pa.month_day_nano_interval()
-"""Placeholder for Spark's calendar interval, of months and days: only within the expressions of a row."""
+"""Placeholder for Spark's calendar interval of months and days, which occurs only within the expressions of a row."""
 
 
 def quote(name: str) -> str:
-    """A name as Spark SQL takes any."""
+    """Return a name quoted for Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def type_text(type_: pa.DataType) -> str:
-    """The type as one writes it in a script and as Spark SQL calls it; what `exp.DataType.build(text, dialect="spark")` reads back."""
+    """Return the type in Spark SQL, as in a script; `exp.DataType.build(text, dialect="spark")` parses it."""
     if pa.types.is_decimal(type_):
         return f"DECIMAL({type_.precision}, {type_.scale})"
     if pa.types.is_map(type_):
@@ -55,6 +55,6 @@ _TEXTS = {
 
 
 def a_type(type_: pa.DataType) -> str:
-    """The type with its article, for messages: `an INT`, `a STRING`."""
+    """Return the type with its article, for messages: `an INT`, `a STRING`."""
     text = type_text(type_)
     return f"{'an' if text[0] in 'AEIO' else 'a'} {text}"

@@ -1,1 +1,1 @@
-"""A script on local Spark, driven step by step, and what a notebook shows of it."""
+"""A script on local Spark, run step by step, with its notebook view."""

@@ -1,9 +1,9 @@
 """Measurement of the optimizer's cost coefficients on this machine: epochs on Spark, requests on SQLite.
 
-In: a Spark session, numbers of rows. Out: `Coefficients`, in seconds of processor time. Epochs of a few small scripts
-are compared, each with few and with many rows: the costs of a stage without rows, of a row that an aggregate reads, of
-one that it outputs, of one that a view writes. Costs too small to measure (a row through a filter, a stored row's
-upkeep) keep their ratio to a changed row.
+In: a Spark session, numbers of rows. Out: `Coefficients`, in seconds of processor time. Small scripts run epochs with
+few and with many rows. The differences give four costs: a stage without rows, a row that an aggregate reads, a row that
+it outputs, a row that a view writes. Costs too small to measure (a filtered row, maintenance of a stored row) keep
+their ratio to a changed row.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ SCRIPTS = {
     "groups": TABLE + "V := SELECT a, count(*) AS n, sum(k) AS s FROM T GROUP BY a;",
 }
 FEW, MANY = 10, 50_000
-"""Changed rows of an epoch."""
+"""Number of changed rows in a small and in a large epoch."""
 SMALL_EPOCHS = 4
 """Factor for the number of epochs with few rows: Spark compiles a query after ten runs."""
 ROWS_OF_A_GROUP = 10
 REQUESTS = 5
 LEAST = 0.05
-"""No coefficient is less than this share of the shipped one: differences of noise may be negative."""
+"""Minimum ratio of a coefficient to the shipped one; noise may make differences negative."""
 
 
 @dataclass(frozen=True)
 class EpochSeconds:
-    """Seconds of an epoch of few rows and of one of many."""
+    """Seconds of an epoch with few rows and of one with many rows."""
 
     few: float
     many: float
@@ -55,7 +55,7 @@ class EpochSeconds:
 
 
 def processor_time() -> float:
-    """Seconds that this process and all below it have computed; by the clock where there is no /proc."""
+    """Return processor seconds of this process and its descendants; wall-clock seconds if there is no /proc."""
     known: dict[int, tuple[int, float]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -75,7 +75,7 @@ def processor_time() -> float:
 def calibrate(
     spark: SparkSession, reported: Callable[[str], None] = lambda _: None, many: int = MANY, epochs: int = 7
 ) -> Coefficients:
-    """The coefficients of this machine; `reported` hears what is measured next."""
+    """Return the coefficients of this machine; `reported` receives a text before each measurement."""
     found: dict[str, EpochSeconds] = {}
     asked: dict[str, float] = {}
     folder = temporary_folder("calibrate-")
@@ -96,7 +96,7 @@ def calibrate(
 
 
 def coefficients(found: dict[str, EpochSeconds], asked: dict[str, float], many: int) -> Coefficients:
-    """The coefficients that explain the measured seconds."""
+    """Return the coefficients that explain the measured seconds."""
     shipped = Coefficients()
     groups = 2 * many / ROWS_OF_A_GROUP
     base = found["a table"]
@@ -119,7 +119,7 @@ def coefficients(found: dict[str, EpochSeconds], asked: dict[str, float], many: 
 
 
 def _epochs(bench: Workbench, many: int, count: int) -> EpochSeconds:
-    """The median epoch of few new rows, and of many."""
+    """Return the median seconds of epochs with few and with many new rows."""
     last = 0
 
     def seconds(rows: int, count: int) -> Iterator[float]:
@@ -142,7 +142,7 @@ def _epochs(bench: Workbench, many: int, count: int) -> EpochSeconds:
 
 
 def _requests(bench: Workbench) -> dict[str, float]:
-    """Seconds of an operator of a request, and of a row that it reads as it is, tests or puts into a group."""
+    """Return seconds per operator of a request, and per row that a request reads, filters or groups."""
     reader = bench.store.reader()
     try:
         rows = reader.execute("SELECT count(*) FROM T")[0][0]

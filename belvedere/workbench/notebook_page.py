@@ -1,7 +1,7 @@
 """Notebook view of a Workbench: its relations with their rows and how they are maintained, the epoch, the clock, the
 store.
 
-In: the engine and the store's URL. Out: HTML in which every text is escaped. Nothing is computed and no row is read.
+In: the engine and the store's URL. Out: HTML with all texts escaped. It computes nothing and reads no rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ COLUMNS = ("relation", "kind", "rows", "how it is kept", "columns")
 
 
 def workbench_html(engine: Engine, url: str, clock: datetime | None) -> str:
-    """The page of a Workbench; `clock` is the time of the next epoch, None for the real time."""
+    """Return the page of a Workbench; `clock` is the time of the next epoch, None for the real time."""
     catalog = engine.catalog
     shown = [i for i in (*catalog.inputs, *catalog.views, *catalog.subscriptions) if i in catalog.public]
     facts = [
@@ -44,7 +44,7 @@ def _kind(engine: Engine, id_: str) -> str:
 
 
 def _rows(engine: Engine, id_: str) -> str:
-    """How many rows the relation has; nothing where they are computed at read time."""
+    """Return the number of rows of a relation as text; empty if they are computed on read."""
     count = engine.last.row_counts.get(id_)
     return "" if count is None else f"{count:,}"
 

@@ -1,7 +1,7 @@
-"""A script on local Spark, driven step by step with a clock of its own: for notebooks and tests.
+"""A script on local Spark, run step by step with a clock that you set: for notebooks and tests.
 
-In: a script's text and a store URL. Out: the views after each epoch, as the store serves them, and the batch answer beside
-them. The Workbench holds a log of all accepted input; `batch` recomputes from it alone.
+In: a script's text and a store URL. Out: the views after each epoch, as the store serves them, and their batch results.
+The Workbench keeps a log of all accepted input; `batch` recomputes views from that log alone.
 """
 
 from __future__ import annotations
@@ -57,9 +57,11 @@ from belvedere.workbench.notebook_page import workbench_html
 
 
 class Workbench:
-    """One script, one store, one epoch at a time. Many may live side by side on one Spark session.
+    """A script with a store, run epoch by epoch. Several Workbenches can share one Spark session.
 
-    Raises BelvedereError with the script's diagnostics where it does not compile.
+    Add input with `insert`, `delete`, `bound`, `open` and `close`, and run an epoch with `step`. Read results with
+    `rows`, `changes`, `query`, `graphql` and `rest`, and compare them with `batch`. Raises BelvedereError with the
+    script's diagnostics if it does not compile.
     """
 
     def __init__(
@@ -95,7 +97,7 @@ class Workbench:
         sinks: Mapping[str, Any] | None = None,
         driver_memory: int | None = None,
     ) -> Workbench:
-        """A Workbench over a catalog that was made already; `sinks` and `driver_memory` are those of the project file."""
+        """Create a Workbench for a compiled catalog; `sinks` and `driver_memory` are those of the project file."""
         made = cls.__new__(cls)
         made.diagnostics = ()
         made._sinks = sinks or {}
@@ -121,7 +123,7 @@ class Workbench:
             join_cluster(self.spark, self._scratch or beside(self.store.url).with_suffix(".scratch"))
         memory = DRIVER_MEMORY if self._driver_memory is None else self._driver_memory
         self.engine = open_engine(self.spark, self.catalog, self.pipeline, self.store, self._sinks, memory, self._state)
-        self.engine.quarantine.pause = 0.0  # a step does what it can, whenever it is taken
+        self.engine.quarantine.pause = 0.0  # each step retries at once
         self.store.acquire("workbench", 86_400.0)
         self._intake.resume(self.engine.last.clocks)
 
@@ -134,17 +136,22 @@ class Workbench:
         producer: str | None = None,
         claims: Mapping[str, Any] | None = None,
     ) -> None:
-        """Rows of an input, for the next epoch. A row that does not fit raises at once and none of the call is taken.
+        """Insert rows into an input in the next epoch. If a row is not valid, this raises BelvedereError and takes no
+        row.
 
-        `rows` are dicts, or a frame of pandas, Polars, Arrow, Spark, or of what else offers Arrow's PyCapsule interface.
-        `claims` are those of the caller's token. Rows below the stream's bound are late: where it rejects them this raises B5024,
-        and the other rows are taken.
+        `rows` are dicts, or a frame of pandas, Polars, Arrow or Spark, or any object with Arrow's PyCapsule interface.
+        `producer` names the sender of the rows. `claims` are the claims of the caller's token. Rows below the stream's
+        bound are late. If the stream rejects late rows, this raises B5024 and takes the other rows.
         """
         source = find_input(self.catalog, str(table))
         self._take(source, rows_of_program(source, rows), 1, producer, claims)
 
     def delete(self, table: str, rows: Any, claims: Mapping[str, Any] | None = None) -> None:
-        """A retraction, of dicts or a frame: by key where the table has a primary key, else by equality of all columns, one for one."""
+        """Delete rows of an input in the next epoch. `rows` are dicts or a frame.
+
+        If the table has a primary key, rows are found by key. Otherwise each given row deletes one row with equal
+        columns.
+        """
         source = find_input(self.catalog, str(table))
         if source.append_only:
             raise fail(
@@ -176,19 +183,24 @@ class Workbench:
     def bound(
         self, table: str, time: Any, producer: str | None = None, strict: bool = False, column: str | None = None
     ) -> None:
-        """A rowtime bound: no later row of the producer is below `time` (`strict`: nor at it). `column` None: the first."""
+        """Set a rowtime bound: no later row of the producer is below `time` (`strict`: nor equal to it).
+
+        `time` is a datetime, ISO 8601 text, or seconds since 1970. `column` is an event-time column, None for the
+        first.
+        """
         at = microseconds(_time(time))
         self._intake.bound(
             find_input(self.catalog, table), at, self._now(), column=column, producer=producer, strict=strict
         )
 
     def open(self, table: str, producer: str | None = None, bound: Any = None) -> None:
-        """A producer comes: until its first row or bound it holds the stream where it is."""
+        """Open a producer of a stream, optionally at a `bound`. Until its first row or bound, the stream's watermark
+        does not advance."""
         least = None if bound is None else microseconds(_time(bound))
         self._intake.open(find_input(self.catalog, table), producer, least, self._now())
 
     def close(self, table: str | None = None, producer: str | None = None) -> None:
-        """Close the Workbench; with a table, one of its producers goes."""
+        """Close the Workbench and its store. With `table`, close only one producer of that stream."""
         if table is not None:
             self._intake.close(find_input(self.catalog, table), producer, self._now())
             return
@@ -199,7 +211,7 @@ class Workbench:
     # --- epochs
 
     def clock(self, time: Any) -> None:
-        """Set now(); it never goes back."""
+        """Set now() for the following epochs. Raises B6013 if `time` is before the present clock."""
         instant = _time(time)
         if self._clock is not None and instant < self._clock:
             raise fail("B6013", f"the clock cannot go back from {self._clock} to {instant}")
@@ -219,7 +231,7 @@ class Workbench:
         return report.epoch
 
     def _take_early(self) -> None:
-        """Rows that came before there was a clock arrive now."""
+        """Insert the rows that came before the first clock was set."""
         early, self._early = self._early, []
         for source, table, producer in early:
             self._intake.insert(source, table, self._now(), producer)
@@ -228,7 +240,7 @@ class Workbench:
         return microseconds(self._clock or datetime.now(UTC))
 
     def restart(self) -> None:
-        """Close everything and open again from the store."""
+        """Close the engine and the store, and open them again from the last epoch."""
         url = self.store.url
         self.engine.close()
         self.store.close()
@@ -238,7 +250,10 @@ class Workbench:
     # --- answers
 
     def rows(self, view: str, as_of: int | datetime | str | None = None) -> RowList[dict[str, Any]]:
-        """The view now, as the store serves it; with `as_of` as it was after an epoch, or after the last one at a time."""
+        """Return the rows of a view as the store serves them: a list of dicts.
+
+        With `as_of`, return its state after that epoch (a number), or after the last epoch at or before a time.
+        """
         id_ = self._relation(view)
         table, arranged = self.engine.tables.by_name.get(id_), self.engine.tables.plan.arranged.get(id_)
         if table is None and arranged is not None:
@@ -258,7 +273,7 @@ class Workbench:
         return row_list(self._shown(id_, sorted_rows(rows, self._order(id_))))
 
     def _stored(self, id_: str, then: int | datetime | None = None) -> pa.Table:
-        """The rows of a table of the store; none where no epoch has filled it yet."""
+        """Return the rows of a table of the store; empty before an epoch has filled it."""
         if id_ in self.engine.tables.fresh | self.engine.tables.unmade:
             return self.engine.tables.by_name[id_].arrow.empty_table()
         reader = self.store.reader()
@@ -283,9 +298,9 @@ class Workbench:
         return RowList(pairs, rows.append_column(WEIGHT, delta[WEIGHT]))
 
     def query(self, sql: str) -> QueryRows:
-        """One query over the tables and views that are served now, in batch by Spark; `now()` is the clock of the last epoch.
+        """Return the rows of one query over the served tables and views, computed by Spark in batch.
 
-        Raises BelvedereError with places in the query where it is wrong.
+        `now()` is the clock of the last epoch. Raises BelvedereError with positions in the query if it is not valid.
         """
         catalog, template, read = compile_over(
             _text(sql, "a query", 'write "SELECT ... FROM View"'), self.engine.tables.by_name, self._project
@@ -295,10 +310,10 @@ class Workbench:
         return QueryRows(answer_template(self.spark, catalog, template, rows, now))
 
     def why(self, view: str, key: Mapping[str, Any], *, depth: int = 1, size: int = SAMPLE) -> Why:
-        """Return the rows that the row of a view with these values was computed from: in each view, and in each input.
+        """Return the rows from which the row of a view with these values was computed: in each view, and in each input.
 
-        `size` rows are shown of each relation, with their count. `depth` 2 and more: also the rows that rows of the
-        views below were computed from. Raises B8111 and B8112 if no row, or more than one, has the values.
+        `size` is the number of shown rows per relation, beside their total number. With `depth` 2 or more the rows of
+        the views below are traced too. Raises B8111 or B8112 if no row, or more than one, has the values.
         """
         id_ = relation_named(self.catalog, str(view))
         with self._query_runner() as query_runner:
@@ -306,9 +321,11 @@ class Workbench:
             return why(query_runner, id_, row, epoch, depth=depth, size=size)
 
     def why_not(self, view: str, key: Mapping[str, Any], *, size: int = SAMPLE) -> WhyNot:
-        """Where the rows vanish that would have made a row of a view with these values, which may be of any of its columns.
+        """Return why a view has no row with these values: the operators that drop the rows for it. `key` may use any
+        columns.
 
-        On each way down it is the first operator that has such rows and does not pass them on, with `size` of what nearly matched.
+        On each path down from the view it is the first operator that receives such rows and does not pass them on.
+        `size` is the number of shown rows that nearly match.
         """
         id_ = relation_named(self.catalog, str(view))
         with self._query_runner() as query_runner:
@@ -316,7 +333,7 @@ class Workbench:
 
     @contextmanager
     def _query_runner(self) -> Iterator[QueryRunner]:
-        """The store as it can be asked now, with what lies in the state alone."""
+        """Yield a runner for queries on the present store, including relations that are only in the state."""
         held = {n: partial(self.engine.rows, n) for n, a in self.engine.tables.plan.arranged.items() if not a.final}
         reader = self.store.reader()
         try:
@@ -326,11 +343,11 @@ class Workbench:
             reader.close()
 
     def batch(self, view: str) -> RowList[dict[str, Any]]:
-        """The same view recomputed by Spark from all input so far: the oracle."""
+        """Return the rows of a view recomputed by Spark from all input so far: the expected result of `rows`."""
         return self.batches([view])[view]
 
     def batches(self, views: Iterable[str]) -> dict[str, RowList[dict[str, Any]]]:
-        """`batch` of several views, in as few queries as they allow."""
+        """Return `batch` of several views, with as few queries as possible."""
         ids = {view: self._relation(view) for view in views}
         now = self.engine.last.clock or self._clock or datetime.now(UTC)
         answers = self._batch.answers(list(dict.fromkeys(ids.values())), now)
@@ -345,9 +362,12 @@ class Workbench:
         claims: Mapping[str, Any] | None = None,
         role: str | None = None,
     ) -> dict[str, Any]:
-        """The API's answer to a caller of a role (None: who may see everything) whose token has these claims, as a dict."""
+        """Return the GraphQL API's answer as a dict, for a caller with a role and with the claims of a token.
+
+        With `role` None the caller sees everything.
+        """
         text = _text(query, "a request", 'write "{ view { column } }"')
-        from belvedere.api import execute_graphql  # loads GraphQL, which few notebooks ask
+        from belvedere.api import execute_graphql  # a slow import that few notebooks need
 
         reader = self.store.reader()
         try:
@@ -360,10 +380,9 @@ class Workbench:
             reader.close()
 
     def rest(self, address: str, claims: Mapping[str, Any] | None = None) -> Any:
-        """Return the answer of `GET /rest/<address>` to a caller whose token has these claims: a list of rows, a row,
-        or an error's object.
-        """
-        from belvedere.api import execute_rest  # loads GraphQL, which few notebooks ask
+        """Return the answer of `GET /rest/<address>` to a caller with these token claims: a list of rows, a row, or a
+        problem document."""
+        from belvedere.api import execute_rest  # a slow import that few notebooks need
 
         reader = self.store.reader()
         try:
@@ -390,19 +409,19 @@ class Workbench:
 
 
 def _lacks_time(source: Input, table: pa.Table) -> bool:
-    """Whether a row gets the clock at its arrival."""
+    """Return whether a row needs the clock at its arrival."""
     return any(n not in table.schema.names or table[n].null_count > 0 for n in arrival_times(source))
 
 
 def _text(value: Any, what: str, hint: str) -> str:
-    """A text as it is. Raises B6017 for anything else."""
+    """Return the value if it is a string. Raises B6017 otherwise."""
     if isinstance(value, str):
         return value
     raise fail("B6017", f"{what} must be a text, not {shown(value)}", hint=hint)
 
 
 def _time(value: Any) -> datetime:
-    """A time as `as_instant` takes it, or one of NumPy or pandas. Raises B6016."""
+    """Return a time that `as_instant` accepts, or one of NumPy or pandas. Raises B6016."""
     try:
         return as_instant(plain(value))
     except (ValueError, TypeError, OverflowError) as error:
