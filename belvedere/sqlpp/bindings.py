@@ -1,7 +1,7 @@
-"""Relations of the plan and what their columns mean to a SQL++ query.
+"""Relations of the plan, and the mapping of their columns to SQL++ values.
 
-In: plan nodes, `Value`s. Out: `Bindings` (variables over columns) and `Result` (what a query gives). Columns have fresh names
-inside, so that joins never clash.
+In: plan nodes, `Value`s. Out: `Bindings` (variables over columns) and `Result` (the output of a query). Columns have
+fresh names inside, so joins have no name conflicts.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from belvedere.sqlpp.spark_text.sql_text import is_column, parsed
 from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Value, fields_of, merge, name
 
 NO_NAMES = str.maketrans("`.", "__")
-"""Translation of characters that PySpark reads as a path in the name of a column that goes to Python."""
+"""Translation of characters that PySpark interprets as a path in a column name."""
 
 
 @dataclass(frozen=True)
 class Bindings:
     """The binding tuples of a block: a relation and the value of each variable; `order` sorts the rows (rule 10).
 
-    `sorted`: the rows come in that order from the operator that finds windows. `outside` are the values of names from around the block.
+    `sorted`: the operator that finds windows returns the rows in that order. `outside` has the values of outer names.
     """
 
     node: Node
@@ -40,8 +40,7 @@ class Bindings:
     sorted: bool = False
     outside: Mapping[str, Value] = field(default_factory=dict)
     apart: tuple[str, ...] = ()
-    """Columns that distinguish the outer tuples, in a query within an expression, which is evaluated for each of them.
-    """
+    """For a query within an expression: columns that identify the outer tuple for which it is evaluated."""
 
     @property
     def environment(self) -> dict[str, Value]:
@@ -50,7 +49,7 @@ class Bindings:
 
 @dataclass(frozen=True)
 class Result:
-    """The results of a query: one row each. `order`, `sorted`, `apart` as in `Bindings`."""
+    """The results of a query, one row each. `order`, `sorted` and `apart` are as in `Bindings`."""
 
     node: Node
     value: Value
@@ -60,14 +59,14 @@ class Result:
 
 
 class Names:
-    """Names of columns that nothing else in one query has."""
+    """Generator of column names that are unique within one query."""
 
     def __init__(self) -> None:
         self._numbers = count()
         self._taken: set[str] = set()
 
     def named(self, text: str) -> str:
-        """A name that says what the column is."""
+        """Return a new name that contains `text`."""
         requested, number = text.translate(NO_NAMES), 1
         while (found := requested if number == 1 else f"{requested}_{number}").casefold() in self._taken:
             number += 1
@@ -78,7 +77,8 @@ class Names:
         return self.named(f"_{prefix}{next(self._numbers)}")
 
     def pin(self, node: Node, values: Sequence[Value]) -> tuple[Node, list[Value]]:
-        """The values with a column for every text in them."""
+        """Add a column to the plan for every SQL text in the values. Return the plan and the values over these
+        columns."""
         added: list[Item] = []
         made: dict[str, str] = {}
 
@@ -102,7 +102,10 @@ class Names:
         return (with_items(node, added) if added else node), found
 
     def load(self, node: Node, variable: str, utc: bool = True) -> Result:
-        """A table under fresh column names: rows are objects (rule 0: its columns are there in every row). `utc`: the session's zone is."""
+        """Return a table under fresh column names.
+
+        Rows are objects, and every row has all of the table's columns (rule 0). `utc`: the session's time zone is UTC.
+        """
 
         def own(c: Column) -> str:
             return self.named(f"{variable}${c.name}")
@@ -123,14 +126,14 @@ class Names:
         return Result(Project(node, tuple(items)), Object(fields))
 
     def renamed(self, result: Result) -> Result:
-        """The same relation under fresh names, for a second use."""
+        """Return the same relation under fresh names, for a second use."""
         fresh = {c.name: self.named(c.name) for c in result.node.schema}
         node = Project(result.node, tuple(item_of(c, fresh[c.name]) for c in result.node.schema))
         return Result(node, with_columns(result.value, fresh))
 
 
 def with_columns(value: Value, names: Mapping[str, str]) -> Value:
-    """A pinned value with new names of those of its columns that have one."""
+    """Return a pinned value with renamed columns."""
 
     def renamed(text: str) -> str:
         return name(names.get(text[1:-1], text[1:-1]))
@@ -142,17 +145,17 @@ def with_columns(value: Value, names: Mapping[str, str]) -> Value:
 
 
 def members(schema: Schema) -> list[Column]:
-    """The columns that a row has as an object: the visible ones, and arrays of objects, which are nested tables too."""
+    """Return the columns of a row as an object: the visible ones, and arrays of objects (nested tables)."""
     return [c for c in schema if not c.hidden or is_array_of_struct(c.type)]
 
 
 def with_items(node: Node, added: Sequence[Item]) -> Node:
-    """The relation with further columns."""
+    """Return the relation with further columns."""
     return Project(node, (*map(item_of, node.schema), *added))
 
 
 def stored_type(type_: pa.DataType) -> pa.DataType:
-    """The type of a column that holds values of `type_`: durations as int64, nothing as text."""
+    """Return the column type for values of `type_`: int64 for durations, string if every value is NULL."""
     if type_ == DURATION:
         return pa.int64()
     if pa.types.is_null(type_):
@@ -165,7 +168,7 @@ def stored_type(type_: pa.DataType) -> pa.DataType:
 
 
 def columns_of(value: Value) -> tuple[str, ...]:
-    """The columns of a pinned value."""
+    """Return the columns of a pinned value."""
     inner = (
         [c for f in value.fields.values() for c in columns_of(f)] if isinstance(value, Object) else [value.sql[1:-1]]
     )
@@ -173,7 +176,7 @@ def columns_of(value: Value) -> tuple[str, ...]:
 
 
 def sort_orders(key: OrderKey, value: SqlValue) -> tuple[Order, ...]:
-    """The sort keys of an ORDER BY key: MISSING < NULL < values ascending; NULLS FIRST|LAST moves both."""
+    """Return the sort keys of an ORDER BY key: MISSING < NULL < values ascending; NULLS FIRST|LAST moves both."""
     first, down = key.nulls_come_first, key.descending
     own = Order(parsed(value.sql), down, first)
     if value.missing is None:
@@ -183,7 +186,7 @@ def sort_orders(key: OrderKey, value: SqlValue) -> tuple[Order, ...]:
 
 
 def output_items(value: Value) -> list[Item]:
-    """The user's columns of a result: the fields of an object, else one column `value`."""
+    """Return the output columns of a result: the fields of an object, else one column `value`."""
     fields = fields_of(value) if pa.types.is_struct(value.type) else {"value": value}
     return [_output_item(n, merge(v)) for n, v in fields.items()]
 
@@ -192,5 +195,7 @@ def _output_item(label: str, value: SqlValue) -> Item:
     if holds_duration(value.type):
         hint = "select the parts that you need as separate columns"
         raise fail("B3620", f'column "{label}" would have durations inside objects or arrays: not supported', hint=hint)
-    type_ = stored_type(value.type) if pa.types.is_nested(value.type) else value.type  # what is never there is a text
+    type_ = (
+        stored_type(value.type) if pa.types.is_nested(value.type) else value.type
+    )  # a value that is always NULL is a text
     return Item(label, parsed(value.sql), type_)

@@ -1,7 +1,6 @@
 """Static checks of a query with WINDOW BY: syntax, names, scopes, types, and advice.
 
-In: text and the schemas of its tables. Out: diagnostics; none of severity error means that the query will run.
-Starts no JVM.
+In: text and the schemas of its tables. Out: diagnostics. A query without errors can run. Starts no JVM.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from belvedere.sqlpp.query_types import Typing
 
 
 def row_type(schema: Schema) -> pa.DataType:
-    """The type of a table's rows as objects: its visible columns, and arrays of objects, which are nested tables too."""
+    """Return the type of a table's rows as objects: visible columns, and arrays of objects (nested tables)."""
     return pa.struct([(c.name, c.type) for c in members(schema)])
 
 
 def check_window_query(text: str, schemas: Mapping[str, Schema], file: str = "") -> tuple[Diagnostic, ...]:
-    """All findings about the query, errors first in the order of the text."""
+    """Return all findings on the query, errors first in the order of the text."""
     try:
         query = parse_window_query(text, file)
     except BelvedereError as error:
@@ -37,7 +36,7 @@ def check_window_query(text: str, schemas: Mapping[str, Schema], file: str = "")
 
 
 def check_query(query: Query, tables: Mapping[str, Type], file: str = "") -> tuple[Diagnostic, ...]:
-    """As `check_window_query`, for a parsed query."""
+    """Return the findings of `check_window_query` for a parsed query."""
     typing = Typing(file)
     output = typing.query(query, VariableScope(tables=tables))
     if output is None and not any(d.severity == Severity.ERROR for d in typing.diagnostics):
@@ -59,7 +58,10 @@ def _advise(typing: Typing, window: WindowBy) -> None:
             if all(isinstance(s, exp.Column) and s.name in items for s in sides):
                 typing.report(
                     "B3615",
-                    f'"{sides[0].name} = {sides[1].name}" compares values, so an earlier row with equal values also matches',
+                    (
+                        f'"{sides[0].name} = {sides[1].name}" compares values, '
+                        "so an earlier row with equal values also matches"
+                    ),
                     boundary.span,
                     "compare the positions of AT variables",
                     Severity.NOTICE,

@@ -1,7 +1,7 @@
-"""Scalar expressions of SQL++ from tokens.
+"""Parser of scalar expressions of SQL++.
 
-In: tokens. Out: sqlglot trees in the normal form of `window_by`. Expressions are parsed by sqlglot's Spark parser, of which this is a
-subclass: only what SQL++ adds is here. Clauses of queries are in `parser`.
+In: tokens. Out: sqlglot trees in the normal form of `window_by`. The parser is a subclass of sqlglot's Spark parser and
+contains only the additions of SQL++. `parser` parses clauses.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ T = TypeVar("T")
 TYPED_CALLS = frozenset({"CAST", "TRY_CAST", "EXTRACT"})
 # Words that cannot be an alias without AS: each begins a clause or joins one.
 RESERVED = frozenset(
-    "WHERE LET LETTING GROUP HAVING WINDOW SELECT FROM ORDER LIMIT OFFSET UNION JOIN INNER LEFT RIGHT FULL CROSS OUTER ON "
-    "UNNEST AT AS PARTITION TYPE LABEL START ONLY END WHEN PREV NEXT THEN ELSE AND OR NOT IN IS LIKE BETWEEN SATISFIES".split()
+    "WHERE LET LETTING GROUP HAVING WINDOW SELECT FROM ORDER LIMIT OFFSET UNION JOIN INNER LEFT RIGHT FULL CROSS OUTER "
+    "ON UNNEST AT AS PARTITION TYPE LABEL START ONLY END WHEN PREV NEXT THEN ELSE AND OR NOT IN IS LIKE "
+    "BETWEEN SATISFIES".split()
 )
 QUERY_TOKENS = (TokenType.SELECT, TokenType.FROM, TokenType.WITH)
 
 
 class SqlPlusPlus(Spark):
-    """The words of the text: Spark's, with 'it''s' as one string."""
+    """Tokens of the text: those of Spark, with 'it''s' as one string."""
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
 
 class UnexpectedToken(ParseError):
-    """A syntax error that knows its token."""
+    """A syntax error with its token."""
 
     def __init__(self, message: str, token: Token | None):
         super().__init__(message)
@@ -54,7 +55,7 @@ class ExpressionParser(Spark.Parser):  # type: ignore[misc, valid-type]
     functions: Mapping[str, OwnFunction] = MappingProxyType({})
     """The functions of the project, by folded name."""
 
-    # -- what SQL++ adds to expressions --
+    # -- additions of SQL++ to expressions --
 
     def raise_error(self, message: str, token: Any = None) -> None:
         raise UnexpectedToken(message, token or self._curr or None)
@@ -174,14 +175,14 @@ class ExpressionParser(Spark.Parser):  # type: ignore[misc, valid-type]
 
 
 def implied_name(expr: Expr) -> str | None:
-    """The name that a path or a variable gives a column without AS; None for other expressions."""
+    """Return the column name that a path or a variable implies without AS; None for other expressions."""
     if isinstance(expr, exp.Dot) and isinstance(expr.expression, exp.Identifier):
         return str(expr.expression.name)
     return str(expr.name) if isinstance(expr, exp.Column) else None
 
 
 def normalize(tree: Expr) -> Expr:
-    """The normal form: variables unqualified, fields as Dot, brackets gone, MISSING a node of its own."""
+    """Return the normal form: variables unqualified, fields as Dot, no parentheses, MISSING as a node of its own."""
 
     def change(node: Any) -> Any:
         while isinstance(node, exp.Paren):

@@ -1,7 +1,7 @@
 """Names and types of SQL++ expressions, before anything runs.
 
-In: a tree and what is visible. Out: an Arrow type, or None where values of several types may come; and diagnostics (B26xx names, B36xx
-types) with spans. It evaluates nothing.
+In: a tree and the visible names. Out: an Arrow type, or None if values may have several types; and diagnostics (B26xx
+names, B36xx types) with spans. It evaluates nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from belvedere.sqlpp.type_rules import (
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
 COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 OF_ONE_TYPE: Mapping[type[exp.Expr], pa.DataType] = {
-    exp.Boolean: pa.bool_(), exp.Is: pa.bool_(), exp.Between: pa.bool_(), exp.Like: pa.bool_(), exp.In: pa.bool_(), exp.Exists: pa.bool_(),
+    exp.Boolean: pa.bool_(), exp.Is: pa.bool_(), exp.Between: pa.bool_(), exp.Like: pa.bool_(), exp.In: pa.bool_(),
+    exp.Exists: pa.bool_(),
     exp.Null: pa.null(), Missing: pa.null(), exp.DPipe: pa.string(),
 }  # fmt: skip
 """Expressions with a fixed result type, whatever the types of their operands."""
@@ -47,26 +48,26 @@ class VariableScope:
 
     variables: Mapping[str, Type] = field(default_factory=dict)
     tables: Mapping[str, Type] = field(default_factory=dict)
-    group: VariableScope | None = None  # what the arguments of SUM(x) and the like see: None where there is no group
+    group: VariableScope | None = None  # scope of the arguments of aggregates; None without a group
 
     def bind(self, variables: Mapping[str, Type]) -> VariableScope:
         return replace(self, variables={**self.variables, **variables})
 
     def table(self, name: str) -> str | None:
-        """The table's own name: exact match first, then one that differs in case only."""
+        """Return the table's own name: exact match first, then one that differs in case only."""
         if name in self.tables:
             return name
         return next((t for t in self.tables if t.casefold() == name.casefold()), None)
 
 
 def _fits(found: Type, requested: pa.DataType) -> bool:
-    """Whether a parameter takes a value as it is; whole numbers have no width in SQL++."""
+    """Return whether a parameter accepts a value without a cast. Whole numbers have no width in SQL++."""
     both_whole = found is not None and pa.types.is_integer(found) and pa.types.is_integer(requested)
     return found is None or both_whole or common_type(requested, found) == requested
 
 
 class ExpressionTyping(ABC):
-    """Types of expressions and findings about them. `file` goes into the spans."""
+    """Types of expressions, and findings on them. Spans contain `file`."""
 
     def __init__(self, file: str = ""):
         self.file = file
@@ -83,7 +84,7 @@ class ExpressionTyping(ABC):
     # -- expressions --
 
     def of(self, node: Expr, scope: VariableScope, within: Span | None = None) -> Type:
-        """The type of an expression's value; `pa.null()` where it can only be NULL or MISSING."""
+        """Return the type of an expression's value; `pa.null()` if it is always NULL or MISSING."""
         within = node.meta.get("span") or within
         handler = getattr(self, f"_{type(node).__name__.lower()}", None)
         if handler is not None:
@@ -264,7 +265,7 @@ class ExpressionTyping(ABC):
         return function.result(types)
 
     def _own(self, own: OwnFunction, types: list[Type], within: Span | None) -> Type:
-        """A function of the project: arguments that fit into its parameters as they are."""
+        """Return the type of a call of a project function. Its arguments must fit the parameters without a cast."""
         requested = [type_ for _, type_ in own.parameters]
         hint = f"it is {signature(own, type_text)}: CAST the arguments"
         if len(types) != len(requested):
@@ -314,4 +315,4 @@ class ExpressionTyping(ABC):
 
     @abstractmethod
     def query(self, query: Query, scope: VariableScope) -> Type:
-        """The type of one result of a query within an expression."""
+        """Return the type of one result of a query within an expression."""

@@ -1,7 +1,7 @@
-"""A WINDOW BY query as a plan.
+"""Translation of a WINDOW BY query into a plan.
 
-In: the query's text with its place, and the relations that it may name. Out: a plan whose visible columns are the results. Raises
-`BelvedereError` for a query with errors.
+In: the query's text with its position, and the relations that it may name. Out: a plan whose visible columns are the
+results. Raises `BelvedereError` for a query with errors.
 """
 
 from __future__ import annotations
@@ -35,11 +35,10 @@ def lower_window_query(
     broken: Set[str] = frozenset(),
     functions: Mapping[str, OwnFunction] | None = None,
 ) -> tuple[Node, tuple[Diagnostic, ...]]:
-    """Return the plan of `text`, which starts at offset `start` of its file, over the plans of `sources` that it names;
-    and notices.
+    """Return the plan of `text`, over the plans of the `sources` that it names, and notices.
 
-    `functions` are those of the project, by folded name. `broken` are folded names whose own definitions were rejected:
-    a query that names one is rejected only for that reason.
+    `text` starts at offset `start` of its file. `functions` are those of the project, by folded name. `broken` are
+    folded names whose own definitions were rejected: a query that names one is rejected only for that reason.
     """
     query = parse_window_query(" " * start + text, file, functions)
     query = _with_nested_tables(query, {name.casefold() for name in sources if "." in name})
@@ -63,14 +62,15 @@ def lower_window_query(
 
 
 def explain_window_query(text: str, schemas: Mapping[str, Schema], file: str = "") -> str:
-    """How the windows of each clause WINDOW BY of a query will be found, and what that costs. Raises as `lower_window_query`."""
+    """Explain how the windows of each WINDOW BY clause will be found, and the cost. Raises as `lower_window_query`."""
     plan, _ = lower_window_query(text, {name: Scan(name, schema) for name, schema in schemas.items()}, file)
     found = [line for node in plan.walk() if isinstance(node, PredicateWindow) for line in found_by(node)]
     return "\n".join(found) or "no WINDOW BY: Spark SQL"
 
 
 def lowered_query(query: Query, sources: Mapping[str, Node], file: str = "", utc: bool = True) -> Result:
-    """The relation of a query's results over those of `sources` that it names. Raises B3624 for what the plan cannot say."""
+    """Return the relation of a query's results over the `sources` that it names. Raises B3624 if no plan can express
+    it."""
     requested = {n.casefold() for n in free_names(query)}
     used = {name: node for name, node in sources.items() if name.casefold() in requested}
     try:
@@ -82,7 +82,7 @@ def lowered_query(query: Query, sources: Mapping[str, Node], file: str = "", utc
 
 
 def _with_nested_tables(query: Query, known: Set[str]) -> Query:
-    """The query with tables of dotted names in place of FROM's paths that are such names."""
+    """Return the query with tables of dotted names in place of the FROM paths with the same names."""
 
     def source(term: FromTerm) -> FromTerm:
         names, variable, place = list(_path(term.expr)), term.variable, term.expr.meta["span"]

@@ -1,6 +1,7 @@
 """GROUP BY: the keys, the aggregates of the rest of the block, and GROUP AS.
 
-In: binding tuples and a block with GROUP BY. Out: one tuple per group, and the block with variables in place of its aggregates.
+In: binding tuples and a block with GROUP BY. Out: one tuple per group, and the block with variables in place of its
+aggregates.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ from belvedere.sqlpp.spark_text.sql_text import parsed
 from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Value, converted, merge, name
 
 OF_DOUBLES = {
-    "MEDIAN": "median", "STDDEV": "stddev_samp", "STDDEV_SAMP": "stddev_samp", "STDDEV_POP": "stddev_pop", "VARIANCE": "var_samp",
+    "MEDIAN": "median", "STDDEV": "stddev_samp", "STDDEV_SAMP": "stddev_samp", "STDDEV_POP": "stddev_pop",
+    "VARIANCE": "var_samp",
     "VAR_SAMP": "var_samp", "VAR_POP": "var_pop", "SKEWNESS": "skewness", "KURTOSIS": "kurtosis",
 }  # fmt: skip
 SIMPLE: Mapping[str, type[Any]] = {"COUNT": exp.Count, "MIN": exp.Min, "MAX": exp.Max, "SUM": exp.Sum, "AVG": exp.Avg}
-"""Aggregates that rules know by their class."""
+"""Aggregates that rules recognize by their class."""
 
 
 def grouped(
     lowering: TupleLowering, bindings: Bindings, block: QueryBlock, tables: Tables
 ) -> tuple[Bindings, QueryBlock]:
-    """One tuple for each group; aggregates in the rest of the block become variables `$n`."""
+    """Return one tuple per group, and the block with its aggregates replaced by variables `$n`."""
     assert block.group is not None
     names = lowering.names
     bindings, values = lowering.values(bindings, [k.value for k in block.group.keys], tables)
@@ -75,7 +77,7 @@ def grouped(
 
 
 class _Aggregates:
-    """Replaces SUM(x) and the like after GROUP BY by variables, and collects them with their arguments."""
+    """Replaces aggregates such as SUM(x) after GROUP BY by variables, and collects them with their arguments."""
 
     def __init__(self, lowering: TupleLowering, bindings: Bindings, tables: Tables):
         self.lowering, self.bindings, self.tables = lowering, bindings, tables
@@ -106,7 +108,7 @@ class _Aggregates:
 
 
 def _aggregate(function: str, value: SqlValue) -> tuple[Expr, pa.DataType]:
-    """An aggregate over a column, and its type."""
+    """Return an aggregate over a column, and its type."""
     if function == "COUNT":
         return exp.Count(this=parsed(value.sql)), pa.int64()
     if function in ("MIN", "MAX"):

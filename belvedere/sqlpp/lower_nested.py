@@ -1,8 +1,8 @@
 """Queries with WINDOW BY within an expression: the array of their results for each binding tuple.
 
-In: `Bindings` and expressions. Out: the tuples with one more column for each such query, and the expressions that read it. The query is
-lowered as any other over the different values of what it reads of a tuple, which are joined to the tuples again: a tuple without results
-has an empty array.
+In: `Bindings` and expressions. Out: the tuples with one more column for each such query, and the expressions that read
+it. The query is lowered like any other, over the distinct values that it reads of the tuples. Its results are then
+joined to the tuples. A tuple without results gets an empty array.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from belvedere.sqlpp.spark_text.sql_text import parsed
 from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, Value, merge, name, unsortable
 
 Lower = Callable[[Query, Tables, Bindings], Result]
-"""Lowers a query whose FROM begins with given tuples."""
+"""Function that lowers a query whose FROM begins with given tuples."""
 
 
 def has_windows(query: Query) -> bool:
@@ -47,7 +47,8 @@ def has_windows(query: Query) -> bool:
 def with_nested(
     lowering: TupleLowering, lower: Lower, bindings: Bindings, exprs: Sequence[Expr], tables: Tables
 ) -> tuple[Bindings, list[Expr]]:
-    """The tuples with the array of each query with windows in the expressions, and the expressions over these."""
+    """Return the tuples with the array of each query with windows in the expressions, and the expressions over
+    these."""
     found: list[Expr] = []
     for expr in exprs:
         changed = expr
@@ -63,7 +64,8 @@ def with_nested(
 def _read(
     lowering: TupleLowering, lower: Lower, bindings: Bindings, query: Query, tables: Tables
 ) -> tuple[Bindings, Expr]:
-    """The tuples with the array of the query's results, and the expression that reads it; of UNION ALL with one for each part."""
+    """Return the tuples with the array of the query's results (one per part of UNION ALL), and the expression that
+    reads it."""
     if len(query.blocks) == 1:
         label = lowering.names.fresh("$query")
         return _joined(lowering, lower, bindings, query, tables, label), reference(label)
@@ -79,7 +81,7 @@ def _read(
 
 
 def _members(array: Expr, variable: str) -> QueryBlock:
-    """FROM array AS variable SELECT VALUE variable."""
+    """Return the block FROM array AS variable SELECT VALUE variable."""
     read = reference(variable)
     return QueryBlock(Select(read), (FromTerm(Name(variable), array),))
 
@@ -112,14 +114,14 @@ def _joined(
 
 
 def _with_fields(value: Value, read: Set[str] | None) -> Value:
-    """An object with some of its fields: tuples that differ in others alone have the same results."""
+    """Return an object with only the fields that are read. Tuples that differ in other fields have the same results."""
     if read is None or not isinstance(value, Object):
         return value
     return replace(value, fields={n: f for n, f in value.fields.items() if n.casefold() in read})
 
 
 def _arrays(lowering: TupleLowering, result: Result) -> tuple[Project, SqlValue]:
-    """For each tuple that has results, their array, in their order."""
+    """Return for each tuple with results their array, in their order."""
     node, (pinned,) = lowering.names.pin(result.node, [result.value])
     whole = merge(pinned)
     fields = [("v", whole.sql, stored_type(whole.type))]
@@ -139,7 +141,7 @@ def _arrays(lowering: TupleLowering, result: Result) -> tuple[Project, SqlValue]
     cases = " ".join(f"WHEN {one} < {other} THEN -1 WHEN {one} > {other} THEN 1" for one, other in tests)
     array = f"array_sort({name(listed.name)}, (a, b) -> CASE {cases} ELSE 0 END)" if cases else name(listed.name)
     if not orders and not unsortable(whole.type):
-        array = f"array_sort({array})"  # groups and different values have no order: one that does not depend on how rows arrive
+        array = f"array_sort({array})"  # make the order independent of the order of rows
     type_ = pa.list_(whole.type)
     item = Item(lowering.names.fresh(), parsed(f"transform({array}, x -> x.v)"), stored_type(type_), nullable=False)
     made = Project(grouped, (*(item_of(grouped.schema[c]) for c in result.apart), item))
@@ -147,7 +149,7 @@ def _arrays(lowering: TupleLowering, result: Result) -> tuple[Project, SqlValue]
 
 
 def _tests(order: Order, field: str) -> list[tuple[str, str]]:
-    """Return the comparisons of two results for an order, one after the other."""
+    """Return the comparisons of two results for an order, in sequence."""
     blank, known = ("0", "1") if order.nulls_come_first else ("1", "0")
     nulls = tuple(f"IF({x}.{field} IS NULL, {blank}, {known})" for x in "ab")
     values = tuple(f"{x}.{field}" for x in ("ba" if order.descending else "ab"))

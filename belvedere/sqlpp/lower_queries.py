@@ -1,6 +1,6 @@
 """Queries and blocks of SQL++ as nodes of the plan.
 
-In: a `Query` and the nodes of its tables. Out: its `Result`. Raises `Untranslatable` for what the plan cannot say.
+In: a `Query` and the nodes of its tables. Out: its `Result`. Raises `Untranslatable` if no plan can express it.
 """
 
 from __future__ import annotations
@@ -57,10 +57,11 @@ from belvedere.sqlpp.substitute import substituted
 
 
 class QueryLowering(TupleLowering):
-    """One lowering of one query."""
+    """Lowers one query."""
 
     def query(self, query: Query, tables: Tables, around: Bindings | None = None) -> Result:
-        """The relation of a query's results, one after the other for each tuple `around` a query within an expression."""
+        """Return the relation of a query's results. For a query within an expression, it has the results of each tuple
+        of `around`."""
         for place, let in enumerate(query.bindings):
             if isinstance(let.value, QueryExpression) and (around is None or not _reads(let.value.query, around)):
                 tables = {**tables, let.name.text: self.query(let.value.query, tables)}
@@ -80,7 +81,7 @@ class QueryLowering(TupleLowering):
         return without_order_columns(result) if keys else result
 
     def union(self, results: Sequence[Result]) -> Result:
-        """UNION ALL: fields of the unified type, by name."""
+        """Return the UNION ALL of results: fields of the unified type, by name."""
         type_ = unify([r.value.type for r in results])
         assert type_ is not None
         columns: list[tuple[Item, ...]] = []
@@ -89,7 +90,8 @@ class QueryLowering(TupleLowering):
         return Result(Union(branches), value)
 
     def aligned(self, values: Sequence[Value], type_: pa.DataType, columns: list[tuple[Item, ...]]) -> Value:
-        """One value for those of several relations; `columns` gets the items of each column of the union."""
+        """Return one value for the values of several relations, and append the items of each column of the union to
+        `columns`."""
 
         def made(texts: Sequence[str], type_: pa.DataType) -> str:
             label = self.names.fresh("u")
@@ -122,7 +124,7 @@ class QueryLowering(TupleLowering):
     # -- blocks --
 
     def block(self, block: QueryBlock, tables: Tables, around: Bindings | None = None) -> Result:
-        """A block's results."""
+        """Return the results of a block."""
         bindings = self.sources(block.sources, tables, around)
         bindings = self.lets(bindings, block.lets, tables)
         if block.where is not None:
@@ -214,7 +216,7 @@ class QueryLowering(TupleLowering):
 
 
 def _needs_relations(expr: Expr, scope: Mapping[str, Value]) -> bool:
-    """Whether an expression has a table in it, or a query with windows."""
+    """Return whether an expression contains a table, or a query with windows."""
     return bool(free_in(expr, scope.keys())) or any(has_windows(n.query) for n in expr.find_all(QueryExpression))
 
 
@@ -223,7 +225,7 @@ def _every(parts: Sequence[Expr]) -> Expr | None:
 
 
 def _join_condition(condition: Expr, scope: Mapping[str, Value], *nodes: Node) -> Expr:
-    """The condition of a join in the plan. Raises B3623 where that cannot say it."""
+    """Return the condition of a join in the plan. Raises B3623 if the plan cannot express it."""
     try:
         for table in sorted(free_in(condition, scope.keys())):
             raise Untranslatable(table)
@@ -234,7 +236,7 @@ def _join_condition(condition: Expr, scope: Mapping[str, Value], *nodes: Node) -
 
 
 def _reads(query: Query, bindings: Bindings) -> bool:
-    """Whether a query reads what binding tuples have, and so is another one for each of them."""
+    """Return whether a query depends on the binding tuple."""
     return bool(free_names(query) & set(bindings.environment))
 
 

@@ -22,17 +22,17 @@ from belvedere.sqlpp.spark_text.sql_text import parsed
 from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Value, fields_of, merge, name, unsortable
 
 Tables = Mapping[str, Result]
-"""The queries that WITH names, by name."""
+"""Queries named by WITH, by name."""
 
 
 class TupleLowering:
-    """The tables of one query, and the steps over binding tuples."""
+    """The tables of one query, and the operations on binding tuples."""
 
     def __init__(self, known: Mapping[str, Node], utc: bool = True):
         self.known, self.utc, self.names = known, utc, Names()
 
     def table(self, requested: str, tables: Tables, variable: str) -> Result | None:
-        """The relation of a name in FROM, bound to a variable; a fresh one each time."""
+        """Return the relation that FROM names, bound to a variable, with fresh columns each time."""
         for known in (requested, *(t for t in (*tables, *self.known) if t.casefold() == requested.casefold())):
             if known in tables:
                 return self.names.renamed(tables[known])
@@ -48,7 +48,7 @@ class TupleLowering:
     # -- expressions --
 
     def values(self, bindings: Bindings, exprs: Sequence[Expr], tables: Tables) -> tuple[Bindings, list[Value]]:
-        """The values of expressions."""
+        """Return the tuples and the values of expressions over them."""
         bindings, exprs = self.with_queries(bindings, exprs, tables)
         bindings = self.with_tables(bindings, exprs, tables)
         return bindings, [translate(e, bindings.environment) for e in exprs]
@@ -56,7 +56,8 @@ class TupleLowering:
     def with_queries(
         self, bindings: Bindings, exprs: Sequence[Expr], tables: Tables
     ) -> tuple[Bindings, Sequence[Expr]]:
-        """The tuples with the arrays of queries in the expressions that are relations, and the expressions that read them."""
+        """Return the tuples with the arrays of the expressions' queries over relations, and the expressions that read
+        them."""
         raise NotImplementedError
 
     def with_tables(
@@ -72,7 +73,7 @@ class TupleLowering:
         return bindings
 
     def collected(self, result: Result) -> tuple[Node, Value]:
-        """All values of a relation as one array, in an order that does not depend on how the rows arrive."""
+        """Return all values of a relation as one array, in an order that does not depend on the order of the rows."""
         node, (value,) = self.names.pin(result.node, [result.value])
         whole = merge(value)
         text = collected_text(f"named_struct('v', {whole.sql})", whole.type)  # NULLs are members too
@@ -85,7 +86,7 @@ class TupleLowering:
     # -- steps --
 
     def filtered(self, bindings: Bindings, condition: Expr, tables: Tables) -> Bindings:
-        """The tuples for which the condition is TRUE."""
+        """Return the tuples for which the condition is TRUE."""
         bindings, (value,) = self.values(bindings, [condition], tables)
         text = merge(value).sql if pa.types.is_boolean(value.type) else "FALSE"
         return replace(bindings, node=Filter(bindings.node, plain_equalities(parsed(text), bindings.node)))
@@ -98,7 +99,7 @@ class TupleLowering:
         return bindings
 
     def selected(self, bindings: Bindings, select: Select, tables: Tables) -> Result:
-        """SELECT over binding tuples."""
+        """Apply SELECT to binding tuples."""
         bindings, values = self.values(bindings, select.expressions, tables)
         if select.value is not None:
             return self.result(bindings, values[0])
@@ -121,12 +122,12 @@ class TupleLowering:
 
 
 def collected_text(text: str, type_: pa.DataType) -> str:
-    """The array of a text's values over rows, sorted where they have an order."""
+    """Return the array of a text's values over rows, sorted if they have an order."""
     return f"collect_list({text})" if unsortable(type_) else f"array_sort(collect_list({text}))"
 
 
 def plain_equalities(condition: Expr, *nodes: Node) -> Expr:
-    """The condition with columns of whole numbers compared as they are: the plan finds their equalities so."""
+    """Return the condition with direct comparisons of whole-number columns, so that the plan finds the equalities."""
     types = {c.name: c.type for n in nodes for c in n.schema}
 
     def change(node: Expr) -> Expr:

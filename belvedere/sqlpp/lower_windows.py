@@ -1,7 +1,7 @@
-"""WINDOW BY as a `PredicateWindow` over the block's binding tuples.
+"""Translation of WINDOW BY into a `PredicateWindow` over the block's binding tuples.
 
-In: `Bindings` before the clause and the block. Out: `Bindings` after it, and the block with all that it says about windows replaced
-by variables over the operator's results. Raises `Untranslatable` for what the kernels cannot find.
+In: `Bindings` before the clause and the block. Out: `Bindings` after it, and the block in which variables over the
+operator's results replace all expressions on windows. Raises `Untranslatable` if the kernels cannot find the windows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from belvedere.sqlpp.windows.resume import resume_of
 def windowed(
     lowering: TupleLowering, bindings: Bindings, block: QueryBlock, tables: Tables
 ) -> tuple[Bindings, QueryBlock]:
-    """The operator, and the block over its results."""
+    """Return the operator as bindings, and the block over its results."""
     window = block.window
     assert window is not None
     bindings, partition = lowering.values(bindings, list(window.partition), tables)
@@ -65,14 +65,14 @@ def windowed(
 
 
 def _comparable(key: SqlValue) -> SqlValue:
-    """A key of PARTITION BY; arrays and objects as text that is equal where they are."""
+    """Return a key of PARTITION BY; arrays and objects become texts that are equal if the values are."""
     if not pa.types.is_nested(key.type):
         return key
     return SqlValue(f"to_json(named_struct('k', {key.sql}))", pa.string(), key.missing)
 
 
 def _without_star(block: QueryBlock, window: WindowBy) -> QueryBlock:
-    """The block whose SELECT names the variables that `*` stands for."""
+    """Return the block with `*` in SELECT expanded into variables."""
     names = [*window.variables, window.name.text, *(let.name.text for let in block.window_lets)]
     every = tuple(Selected(reference(n), n) for n in names)
     items = tuple(s for i in block.select.items for s in ((i,) if i.expr is not None else every))
@@ -80,7 +80,7 @@ def _without_star(block: QueryBlock, window: WindowBy) -> QueryBlock:
 
 
 class _Windows:
-    """One lowering of one clause."""
+    """Lowers one WINDOW BY clause."""
 
     def __init__(
         self, planner: BlockPlanner, node: Node, window: WindowBy, partition: Sequence[Value], apart: Sequence[SqlValue]
@@ -89,7 +89,7 @@ class _Windows:
         self.typed = planner.typed()
         self.side = "label" if window.label is not None else "start"
         self.gathers: dict[str, specs.Gather] = {}
-        """By column of the input what gives it at each window's label or start."""
+        """By input column: the output column with its value at each window's label or start."""
 
     def lowered(self) -> tuple[Bindings, QueryBlock]:
         planner, window = self.planner, self.window
@@ -118,7 +118,8 @@ class _Windows:
         found = PredicateWindow(
             self.rows(), spec, order, self.columns(spec), self.identity(keys), tuple(self.gather(k) for k in keys),
             start_column, resume_of(self.typed, leading, ranges, planner.block), ranges, why_all,
-            (*("an expression" for _ in apart), *map(_word, window.partition)), _word(window.order[0].expr), *self.ends(),
+            (*("an expression" for _ in apart), *map(_word, window.partition)), _word(window.order[0].expr),
+            *self.ends(),
         )  # fmt: skip
         names = {c: column(g.output) for c, g in self.gathers.items()}
         orders = tuple(replace(o, expr=replace_columns(o.expr, names)) for o in after)
@@ -126,7 +127,7 @@ class _Windows:
         return Bindings(found, planner.after, orders, not nested, apart=apart), block
 
     def row_column(self, column_name: str) -> Column:
-        """A column of the rows."""
+        """Return a column of the rows."""
         known = self.node.schema.find(column_name)
         if known is not None:
             return known
@@ -134,14 +135,14 @@ class _Windows:
         return Column(column_name, stored_type(self.planner.texts[text]))
 
     def gather(self, column_name: str) -> str:
-        """The result's column that gives a row's column at the label or start."""
+        """Return the result column with a row column's value at the label or start."""
         if column_name not in self.gathers:
             label = self.planner.names.named("_at_" + column_name.rpartition("$")[2])
             self.gathers[column_name] = specs.Gather(label, self.side, "item", column_name)
         return self.gathers[column_name].output
 
     def rows(self) -> Node:
-        """The input with the columns of the plan, and its key."""
+        """Return the input with the columns of the plan, and its key."""
         items = {k: item_of(self.node.schema[k]) for k in self.node.schema.key or ()}
         for text, label in self.planner.columns.items():
             known = self.node.schema.find(label) if is_column(text) else None
@@ -150,7 +151,7 @@ class _Windows:
         return Project(self.node, tuple(items.values()))
 
     def columns(self, spec: specs.KernelSpec) -> tuple[Column, ...]:
-        """The columns of the results."""
+        """Return the columns of the results."""
         gathered = {
             g.output: replace(self.row_column(c), name=g.output, hidden=True, doc=None) for c, g in self.gathers.items()
         }
@@ -173,7 +174,7 @@ class _Windows:
 
 
 def _word(key: Expr) -> str:
-    """A key as a user wrote it, or what it is."""
+    """Return a key as the user wrote it, or a description."""
     if isinstance(key, exp.Dot) and isinstance(key.this, exp.Column):
         return str(key.expression.name)
     return "an expression" if key.find(Missing, QueryExpression) else key.sql(dialect=SparkSql)

@@ -1,6 +1,6 @@
-"""ORDER BY's keys as columns of the results while they are sorted.
+"""ORDER BY keys as temporary columns of the results.
 
-In: a query. Out: the query that gives its keys beside its results, and the results without them.
+In: a query. Out: the query that returns the keys beside its results, and the results without them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HIDDEN, HIDDEN_VALUE = "$order", "$value"
 
 
 def with_order_columns(query: Query) -> tuple[Query, bool]:
-    """The query with ORDER BY's keys as columns of their own where they are not columns of the result."""
+    """Return the query with a column for each ORDER BY key that is not a result column, and whether there are any."""
     block = query.blocks[0]
     if not query.order or len(query.blocks) > 1 or block.select.distinct:
         return query, False
@@ -37,7 +37,7 @@ def with_order_columns(query: Query) -> tuple[Query, bool]:
 
 
 def without_order_columns(result: Result) -> Result:
-    """The result without the columns that ORDER BY added."""
+    """Return the result without the columns that ORDER BY added."""
     assert isinstance(result.value, Object)
     fields = {n: v for n, v in result.value.fields.items() if not n.startswith(HIDDEN)}
     value: Value = fields[HIDDEN_VALUE] if HIDDEN_VALUE in fields else Object(fields)

@@ -1,7 +1,7 @@
-"""Text -> syntax tree of a SQL++ query with WINDOW BY.
+"""Parser of SQL++ queries with WINDOW BY.
 
-In: text. Out: a `Query`, or a `BelvedereError` (B1xxx) with the span of the token that does not fit. Expressions are parsed in
-`expression_parser`, clauses here. Names are not resolved: `check` does that.
+In: text. Out: a `Query`, or a `BelvedereError` (B1xxx) with the span of the unexpected token. `expression_parser`
+parses expressions, this module clauses. Names are not resolved: `check` does that.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ MISPLACED = {
 }
 JOINS = {
     "CROSS JOIN": SourceKind.CROSS, "LEFT UNNEST": SourceKind.LEFT_UNNEST, "LEFT OUTER UNNEST": SourceKind.LEFT_UNNEST,
-    "UNNEST": SourceKind.UNNEST, "LEFT JOIN": SourceKind.LEFT, "LEFT OUTER JOIN": SourceKind.LEFT, "INNER JOIN": SourceKind.INNER,
+    "UNNEST": SourceKind.UNNEST, "LEFT JOIN": SourceKind.LEFT, "LEFT OUTER JOIN": SourceKind.LEFT,
+    "INNER JOIN": SourceKind.INNER,
     "JOIN": SourceKind.INNER,
 }  # fmt: skip
 VARIABLES = (("item", "AS"), ("position", "AT"), ("previous", "PREV AS"), ("next", "NEXT AS"))
@@ -61,26 +62,26 @@ BOUNDARY_WORDS = {"AT", "PREV", "NEXT", "WHEN", "ONLY", "LET"}
 
 
 class WindowByParser(ExpressionParser):
-    """The clauses of queries, query blocks and WINDOW BY."""
+    """Parser of queries, query blocks and WINDOW BY."""
 
     # -- queries and blocks --
 
     def whole_query(self) -> QueryExpression:
-        """A query and nothing after it."""
+        """Parse a query up to the end of the text."""
         query = QueryExpression(query=self.parse_query())
         if self._curr:
             self.raise_error("expected the end of the query")
         return query
 
     def whole_member(self) -> Selected:
-        """A member of SELECT and nothing after it."""
+        """Parse a member of SELECT up to the end of the text."""
         member = self._selected()
         if self._curr:
             self.raise_error("expected the end of the text")
         return member
 
     def parse_query(self) -> Query:
-        """`[WITH ...] block [UNION ALL block ...] [ORDER BY] [LIMIT] [OFFSET]`."""
+        """Parse `[WITH ...] block [UNION ALL block ...] [ORDER BY] [LIMIT] [OFFSET]`."""
         start = self._curr
         bindings = self._list(self._with_binding) if self._match(TokenType.WITH) else ()
         blocks = [self._block()]
@@ -180,7 +181,7 @@ class WindowByParser(ExpressionParser):
         return tuple(sources)
 
     def _joining(self) -> SourceKind | None:
-        """How the next term of FROM joins those before it; None where there is none."""
+        """Return how the next term of FROM joins those before it; None if there is none."""
         if self._match(TokenType.COMMA):
             return SourceKind.CROSS
         return next((kind for words, kind in JOINS.items() if self._match_text_seq(*words.split())), None)
@@ -292,7 +293,7 @@ class WindowByParser(ExpressionParser):
         return Boundary(Variables(**found), when, False, self._span(start))
 
     def _at_bare_variable(self) -> bool:
-        """Whether AS has been left out."""
+        """Return whether AS is omitted."""
         here, following = self._curr, self._next
         plain = here is not None and here.token_type == TokenType.VAR and here.text.upper() not in BOUNDARY_WORDS
         return plain and following is not None and following.text.upper() in AFTER_VARIABLE
@@ -311,9 +312,10 @@ def mentions_window_by(text: str) -> bool:
 
 
 def parse_window_query(text: str, file: str = "", functions: Mapping[str, OwnFunction] | None = None) -> Query:
-    """The query's tree; calls of the project's `functions` (by folded name) carry them.
+    """Parse a query. Calls of the project's `functions` (by folded name) refer to them.
 
-    Raises `BelvedereError` B1601 for what the grammar does not allow, B1602 for an unclosed string."""
+    Raises `BelvedereError` B1601 for a syntax error, B1602 for an unclosed string.
+    """
     found = _parsed(WindowByParser.whole_query, text, file, functions)
     if not isinstance(found, QueryExpression):
         raise fail("B1601", "expected one query", span=Span(file, 0, len(text)))
@@ -321,7 +323,7 @@ def parse_window_query(text: str, file: str = "", functions: Mapping[str, OwnFun
 
 
 def parse_selected(text: str) -> Selected:
-    """One member of SELECT by itself. Raises as `parse_window_query`."""
+    """Parse a single member of SELECT. Raises as `parse_window_query`."""
     found: Selected = _parsed(WindowByParser.whole_member, text, "")
     return found
 

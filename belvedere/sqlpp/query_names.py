@@ -1,4 +1,4 @@
-"""Which names a query with WINDOW BY may use, and which of them are tables.
+"""Names that a query with WINDOW BY uses, and those of them that are tables.
 
 In: syntax trees. Out: names. Nothing is typed or reported here.
 """
@@ -16,7 +16,7 @@ from belvedere.sqlpp.query_tree import Expr, Name, Query, QueryBlock, QueryExpre
 
 
 def free_names(query: Query, known: Set[str] = frozenset()) -> set[str]:
-    """The names that a query may use beside `known` ones and those that it declares itself: those of tables."""
+    """Return the names that a query uses but does not declare, without `known` ones: its tables."""
     found: set[str] = set()
     for let in query.bindings:
         found |= free_in(let.value, known)
@@ -28,7 +28,7 @@ def free_names(query: Query, known: Set[str] = frozenset()) -> set[str]:
 
 
 def free_in(expr: Expr, known: Set[str] = frozenset()) -> set[str]:
-    """The same of an expression."""
+    """Return the names that an expression uses, without `known` ones."""
     found = {c.name for c in expr.find_all(exp.Column)} - known
     return found.union(*(free_names(node.query, known) for node in expr.find_all(QueryExpression)))
 
@@ -50,7 +50,7 @@ def _free_of(block: QueryBlock, outer: Set[str]) -> set[str]:
 
 
 def before_window(block: QueryBlock) -> Iterator[Expr]:
-    """The expressions that see the variables of FROM: all but SELECT of a block without WINDOW BY."""
+    """Yield the expressions in the scope of FROM: all but SELECT in a block without WINDOW BY."""
     exprs: list[Any] = [s.condition for s in block.sources]
     exprs += [let.value for let in (*block.lets, *block.group_lets)] + [block.where, block.having]
     exprs += [k.value for k in block.group.keys] if block.group is not None else []
@@ -60,14 +60,14 @@ def before_window(block: QueryBlock) -> Iterator[Expr]:
 
 
 def after_window(block: QueryBlock) -> Iterator[Expr]:
-    """Conditions of boundaries and what follows WINDOW BY; SELECT alone in a block without it."""
+    """Yield conditions of boundaries and the expressions after WINDOW BY; SELECT alone in a block without it."""
     exprs: list[Any] = [*(let.value for let in block.window_lets), block.window_having, *block.select.expressions]
     exprs += [b.when for _, b in block.window.boundaries] if block.window is not None else []
     return (e for e in exprs if e is not None)
 
 
 def declared(block: QueryBlock) -> set[str]:
-    """The names that a block declares."""
+    """Return the names that a block declares."""
     found = {n.text for s in block.sources for n in (s.variable, s.position) if n is not None}
     found |= {let.name.text for let in (*block.lets, *block.group_lets, *block.window_lets)}
     if block.group is not None:
@@ -76,7 +76,7 @@ def declared(block: QueryBlock) -> set[str]:
 
 
 def parts_of(part: Any) -> Iterator[Any]:
-    """A part of a syntax tree and all of its parts, those of queries in its expressions too; of an expression the queries alone."""
+    """Yield a part of a syntax tree and all of its parts, also in queries; for an expression only its queries."""
     parts = [part]
     while parts:
         part = parts.pop()
@@ -90,7 +90,7 @@ def parts_of(part: Any) -> Iterator[Any]:
 
 
 def fields_read(query: Query, variable: str) -> Set[str] | None:
-    """The fields of a variable that a query reads, by their folded names; None where it reads the whole value."""
+    """Return the folded names of a variable's fields that a query reads; None if it reads the whole value."""
     found = set()
     for expr in (p for p in parts_of(query) if isinstance(p, exp.Expr)):
         for node in (c for c in expr.find_all(exp.Column) if c.name == variable):

@@ -1,8 +1,9 @@
 """The syntax tree of a SQL++ query with the WINDOW BY clause.
 
-In: nothing. Out: immutable types that `parser` makes and all later stages read. Scalar expressions are sqlglot
-trees in a normal form: a variable is an unqualified `exp.Column`, a field an `exp.Dot`, an index or `[*]` an
-`exp.Bracket`, a function call an `exp.Anonymous`, an object an `exp.Struct`; `Missing` and `QueryExpression` are ours.
+In: nothing. Out: immutable types that `parser` creates and all later stages read. Scalar expressions are sqlglot trees
+in a normal form: a variable is an unqualified `exp.Column`, a field an `exp.Dot`, an index or `[*]` an `exp.Bracket`, a
+function call an `exp.Anonymous`, an object an `exp.Struct`. `Missing` and `QueryExpression` are defined here.
+
 Source of the clause: Fang, Lychagin, Carey, Tsotras, "WINDOW BY", VLDB Journal 33(3), 2024, sections 3.1 to 3.4.
 """
 
@@ -22,12 +23,12 @@ Expr = exp.Expr
 
 
 def reference(name: str) -> Expr:
-    """A variable as an expression."""
+    """Return a variable as an expression."""
     return exp.Column(this=exp.to_identifier(name))
 
 
 def called(node: Expr) -> str:
-    """The one name of the function that a node calls; nothing for other nodes."""
+    """Return the name of the function that a node calls; "" for other nodes."""
     return canonical(node.name) if isinstance(node, exp.Anonymous) else ""
 
 
@@ -38,7 +39,7 @@ class Missing(exp.Expression):
 
 
 class QueryExpression(exp.Expression):
-    """A query in brackets as a value: the array of its results; `query` is a `Query`."""
+    """A query in parentheses as a value: the array of its results; `query` is a `Query`."""
 
     arg_types = {"query": True}
 
@@ -66,7 +67,7 @@ class Let:
 
 
 def changed_lets(lets: tuple[Let, ...], change: Callable[[Expr], Expr]) -> tuple[Let, ...]:
-    """The names with other values."""
+    """Return the LETs with changed values."""
     return tuple(replace(let, value=change(let.value)) for let in lets)
 
 
@@ -140,7 +141,7 @@ class Boundary:
 
 @dataclass(frozen=True)
 class WindowBy:
-    """The clause (Figs. 4 to 6). `end` is None only for TUMBLING: up to the tuple before the next start."""
+    """The WINDOW BY clause (Figs. 4 to 6). `end` is None only for TUMBLING windows that end before the next start."""
 
     name: Name
     partition: tuple[Expr, ...]
@@ -154,13 +155,13 @@ class WindowBy:
 
     @property
     def boundaries(self) -> tuple[tuple[str, Boundary], ...]:
-        """The boundaries that are there, by role, in the order of their scopes."""
+        """Return the declared boundaries by role, in the order of their scopes."""
         named = (("label", self.label), ("start", self.start), ("end", self.end))
         return tuple((role, b) for role, b in named if b is not None)
 
     @property
     def variables(self) -> dict[str, tuple[str, str]]:
-        """Declared variable -> (label|start|end, item|position|previous|next)."""
+        """Return the role of each declared variable: (label|start|end, item|position|previous|next)."""
         return {name.text: (side, role) for side, b in self.boundaries for role, name in b.variables}
 
 
@@ -188,7 +189,7 @@ class Select:
         return tuple(e for e in (self.value, *(i.expr for i in self.items)) if e is not None)
 
     def changed(self, change: Callable[[Expr], Expr]) -> Select:
-        """With other expressions."""
+        """Return the SELECT with changed expressions."""
         value = None if self.value is None else change(self.value)
         return replace(
             self, value=value, items=tuple(i if i.expr is None else replace(i, expr=change(i.expr)) for i in self.items)
@@ -197,7 +198,7 @@ class Select:
 
 @dataclass(frozen=True)
 class QueryBlock:
-    """One query block: its clauses in the order in which they act."""
+    """One query block: its clauses in the order of evaluation."""
 
     select: Select
     sources: tuple[FromTerm, ...] = ()

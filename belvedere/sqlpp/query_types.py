@@ -1,7 +1,7 @@
 """Names and types of SQL++ queries and blocks, before anything runs.
 
-In: a `Query` and the row types of the tables. Out: the types of its results and of each block's last variables, and diagnostics with spans.
-It evaluates nothing.
+In: a `Query` and the row types of the tables. Out: the types of its results and of each block's last variables, and
+diagnostics with spans. It evaluates nothing.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from belvedere.sqlpp.type_rules import describe, difference
 
 
 class Typing(ExpressionTyping):
-    """One pass over a query: types and findings. `file` goes into the spans."""
+    """One pass over a query that collects types and findings. Spans contain `file`."""
 
     def query(self, query: Query, scope: VariableScope) -> Type:
-        """The type of one result of the query."""
+        """Return the type of one result of the query."""
         scope = self.with_bindings(query, scope)
         blocks = [self.block(b, scope) for b in query.blocks]
         results = [result for _, result in blocks]
@@ -59,7 +59,7 @@ class Typing(ExpressionTyping):
         return output
 
     def with_bindings(self, query: Query, scope: VariableScope) -> VariableScope:
-        """The scope with the names of WITH as tables (of a query's results) or variables (of other values)."""
+        """Return the scope with the names of WITH as tables (for queries) or variables (for other values)."""
         for let in query.bindings:
             if isinstance(let.value, QueryExpression):
                 scope = replace(scope, tables={**scope.tables, let.name.text: self.query(let.value.query, scope)})
@@ -68,7 +68,7 @@ class Typing(ExpressionTyping):
         return scope
 
     def source_type(self, source: FromTerm, scope: VariableScope) -> Type:
-        """The type of the variable that a FROM term binds."""
+        """Return the type of the variable that a FROM term binds."""
         expr = source.expr
         if isinstance(expr, exp.Column) and expr.name not in scope.variables:
             table = scope.table(expr.name)
@@ -92,7 +92,7 @@ class Typing(ExpressionTyping):
             self.report("B3622", "AT needs an array: the rows of a table have no position", source.position.span)
 
     def block(self, block: QueryBlock, outer: VariableScope) -> tuple[Mapping[str, Type], Type]:
-        """Types of the variables that SELECT sees, and of one result; reports what it finds."""
+        """Return the types of the variables in SELECT's scope, and of one result, and report findings."""
         local: dict[str, Type] = {}
         scope = replace(outer, group=None)
         for source in block.sources:
@@ -197,7 +197,7 @@ class Typing(ExpressionTyping):
         self._want_boolean(when, inner, None)
 
     def select(self, select: Select, scope: VariableScope, local: Mapping[str, Type]) -> Type:
-        """The type of what SELECT makes."""
+        """Return the type of one result of SELECT."""
         if select.value is not None:
             return self.of(select.value, scope)
         fields: dict[str, Type] = {}
@@ -226,7 +226,7 @@ class Typing(ExpressionTyping):
 
 
 def item_type(variables: Mapping[str, Type]) -> Type:
-    """One variable: its type; several: an object with one field each."""
+    """Return the type of one variable, or for several an object with one field each."""
     if len(variables) == 1:
         return next(iter(variables.values()))
     return None if any(t is None for t in variables.values()) else pa.struct(list(variables.items()))

@@ -1,7 +1,7 @@
-"""GROUP BY's keys where they are repeated: `GROUP BY g.station SELECT g.station` means the key.
+"""Repeated GROUP BY keys: `GROUP BY g.station SELECT g.station` refers to the key.
 
 In: a block. Out: the block with every expression after GROUP BY that equals a key's expression replaced by the key's
-variable, as SQL++ rewrites it; arguments of aggregates are left alone, for they see the variables before GROUP BY.
+variable, as SQL++ rewrites it. Arguments of aggregates are not replaced, since they are in the scope before GROUP BY.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from belvedere.sqlpp.query_tree import Expr, QueryBlock, called, changed_lets, r
 
 
 def name_group_keys(block: QueryBlock) -> QueryBlock:
-    """The block with repeated key expressions as variables; unchanged without GROUP BY."""
+    """Return the block with repeated key expressions as variables; unchanged without GROUP BY."""
     if block.group is None:
         return block
     keys = [(k.value, k.name.text) for k in block.group.keys]
@@ -31,7 +31,7 @@ def name_group_keys(block: QueryBlock) -> QueryBlock:
 
 
 def behind_group(block: QueryBlock, change: Callable[[Expr], Expr]) -> QueryBlock:
-    """The block with its LETs and HAVING behind GROUP BY changed, and its SELECT where no WINDOW BY comes before that."""
+    """Change the LETs and HAVING after GROUP BY, and SELECT if there is no WINDOW BY before it."""
     having = None if block.having is None else change(block.having)
     select = block.select.changed(change) if block.window is None else block.select
     return replace(block, group_lets=changed_lets(block.group_lets, change), having=having, select=select)
@@ -40,7 +40,7 @@ def behind_group(block: QueryBlock, change: Callable[[Expr], Expr]) -> QueryBloc
 def _replaced(expr: Expr, keys: list[tuple[Expr, str]]) -> Expr:
     def change(node: Any) -> Any:
         if called(node) in GROUP_AGGREGATES:
-            return node.copy()  # another node: what is in it is left alone
+            return node.copy()  # another node: its parts are not replaced
         return next((reference(variable) for key, variable in keys if node == key), node)
 
     found: Expr = expr.transform(change)

@@ -1,6 +1,7 @@
-"""Expressions in place of names.
+"""Substitution of expressions for names.
 
-In: a part of a syntax tree, and expressions by name. Out: the same without the names. Blocks that declare a name themselves keep it.
+In: a part of a syntax tree, and expressions by name. Out: the same part without the names. Blocks that declare a name
+themselves keep it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ T = TypeVar("T")
 
 
 def substituted(value: T, by: Mapping[str, Expr]) -> T:
-    """The value, a part of a syntax tree, with the expressions in place of their names."""
+    """Replace names in a part of a syntax tree by expressions."""
     result: Any = _changed(value, by)
     return result  # type: ignore[no-any-return]
 

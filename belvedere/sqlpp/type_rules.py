@@ -1,6 +1,6 @@
-"""The types that operators and CAST give, in Arrow types; and types in a user's words.
+"""Result types of operators and CAST as Arrow types, and readable names of types.
 
-In: Arrow types. Out: Arrow types, None where an operation is not possible. Nothing is reported here.
+In: Arrow types. Out: Arrow types, None if an operation is not possible. Nothing is reported here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from belvedere.sqlpp.query_tree import Expr
 CASTS: Mapping[str, pa.DataType] = {
     "TINYINT": pa.int64(), "SMALLINT": pa.int64(), "INT": pa.int64(), "BIGINT": pa.int64(), "FLOAT": pa.float64(),
     "DOUBLE": pa.float64(), "TEXT": pa.string(), "VARCHAR": pa.string(), "CHAR": pa.string(), "BOOLEAN": pa.bool_(),
-    "DATE": pa.date32(), "TIMESTAMP": TIMESTAMP, "TIMESTAMPTZ": TIMESTAMP, "TIMESTAMPLTZ": TIMESTAMP, "TIMESTAMPNTZ": TIMESTAMP,
+    "DATE": pa.date32(), "TIMESTAMP": TIMESTAMP, "TIMESTAMPTZ": TIMESTAMP, "TIMESTAMPLTZ": TIMESTAMP,
+    "TIMESTAMPNTZ": TIMESTAMP,
     "DATETIME": TIMESTAMP,
 }  # fmt: skip
 EQUAL_OR_BOTH_UNKNOWN = "write a = b OR (a IS UNKNOWN AND b IS UNKNOWN)"
@@ -55,11 +56,11 @@ ELSEWHERE: Mapping[str, str] = {
         ("LAG", "LEAD", "ROW_NUMBER"), "use PREV AS, NEXT AS and AT of a boundary for neighbours and positions"
     ),
 }
-"""Functions of other dialects: what to write instead."""
+"""Functions of other dialects, with the replacement."""
 
 
 def cast_type(node: Expr) -> Type:
-    """The type that CAST names; None for one we do not know."""
+    """Return the type that CAST names; None if it is unknown."""
     target = node.args["to"]
     if target.this == exp.DType.DECIMAL:
         sizes = [int(e.name) for e in target.expressions]
@@ -68,7 +69,7 @@ def cast_type(node: Expr) -> Type:
 
 
 def field_index(type_: pa.DataType, name: str) -> int:
-    """The field's number: exact match first, then one that differs in case only; -1 for none."""
+    """Return the index of a field: exact match first, then one that differs in case only; -1 for none."""
     names = [f.name for f in type_]
     if name in names:
         return names.index(name)
@@ -77,7 +78,7 @@ def field_index(type_: pa.DataType, name: str) -> int:
 
 
 def arithmetic_type(node: Expr, left: pa.DataType, right: pa.DataType) -> Type:
-    """The type of `left op right`; None where it is not possible."""
+    """Return the type of `left op right`; None if it is not possible."""
     if pa.types.is_null(left) or pa.types.is_null(right):
         return pa.null()
     if is_number(left) and is_number(right):
@@ -106,7 +107,7 @@ def arithmetic_type(node: Expr, left: pa.DataType, right: pa.DataType) -> Type:
 
 
 def describe(type_: Type) -> str:
-    """A type in a user's words."""
+    """Return a readable name of a type."""
     if type_ is None:
         return "a value of several types"
     if is_number(type_):
@@ -128,7 +129,7 @@ def time_hint(left: pa.DataType, right: pa.DataType) -> str | None:
 
 
 def difference(types: Sequence[Type]) -> str | None:
-    """In which way results of UNION ALL differ, and what to do."""
+    """Return how the results of UNION ALL differ, and the remedy; None if they do not."""
     first = types[0]
     other = next((t for t in types[1:] if unify([first, t]) is None), None)
     if first is None or other is None:

@@ -1,8 +1,8 @@
-"""Aggregates of SQL over a window: `AVG(w.val)` is ARRAY_AVG over the window's tuples.
+"""SQL aggregates over a window: `AVG(w.val)` is ARRAY_AVG over the window's tuples.
 
-In: a block. Out: the block in which the aggregates behind WINDOW BY that read the window are the array functions of these names, as SQL++
-says of groups: `SUM(w.v - 1)` is `ARRAY_SUM((FROM w AS m SELECT VALUE m.v - 1))`. COUNT(*) counts the window's tuples. Aggregates that read
-no window stay: there is no group behind WINDOW BY.
+In: a block. Out: the block in which array functions replace the aggregates after WINDOW BY that read the window. SQL++
+defines this for groups: `SUM(w.v - 1)` is `ARRAY_SUM((FROM w AS m SELECT VALUE m.v - 1))`. COUNT(*) counts the window's
+tuples. Aggregates that read no window stay, since there is no group after WINDOW BY.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from belvedere.sqlpp.query_tree import (
 )
 
 MEMBER = "$member"
-"""The variable of a window's tuple: no user can write it."""
+"""Variable of a window's tuple; users cannot write this name."""
 
 
 def over_windows(block: QueryBlock) -> QueryBlock:
-    """The block with aggregates over its window as functions of arrays."""
+    """Return the block with aggregates over its window as functions of arrays."""
     if block.window is None:
         return block
     window = block.window.name.text
@@ -64,7 +64,7 @@ def _of_array(node: Any, window: str) -> Any:
 
 
 def _values(argument: Expr, window: str) -> Expr:
-    """`(FROM w AS m SELECT VALUE ...)`."""
+    """Return `(FROM w AS m SELECT VALUE ...)`."""
 
     def member(node: Any) -> Any:
         return reference(MEMBER) if isinstance(node, exp.Column) and node.name == window else node

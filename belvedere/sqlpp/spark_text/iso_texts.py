@@ -1,7 +1,7 @@
-"""Instants and durations from text of ISO 8601, as Spark SQL text.
+"""Instants and durations parsed from ISO 8601 texts, as Spark SQL text.
 
-In: a text as SQL. Out: SQL text of the instant or of the duration's microseconds, NULL where the text is none. It does not depend on the
-session's time zone.
+In: a text as SQL. Out: SQL text of the instant or of the duration's microseconds; NULL if the text is not valid. The
+result does not depend on the session's time zone.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from belvedere.sqlpp.spark_text.sql_values import SqlValue, Value, bound, quoted
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANT = (
-    r"^([0-9]{4})-([0-9]{2})-([0-9]{2})(?:.([01][0-9]|2[0-3])(?::?([0-5][0-9])(?::?([0-5][0-9])(?:[.,]([0-9]{1,6})[0-9]*)?)?)?"
+    r"^([0-9]{4})-([0-9]{2})-([0-9]{2})"
+    r"(?:.([01][0-9]|2[0-3])(?::?([0-5][0-9])(?::?([0-5][0-9])(?:[.,]([0-9]{1,6})[0-9]*)?)?)?"
     r"(Z|([+-])([0-9]{2}):?([0-9]{2})?)?)?$"
 )
 
 
 def instant(value: Value) -> SqlValue | None:
-    """An instant from text (UTC where it names no zone); None for what is no text."""
+    """Return an instant parsed from text (UTC without a zone); None if the value is not a text."""
     if not isinstance(value, SqlValue) or not pa.types.is_string(value.type):
         return None
     known = _literal(value.sql)
@@ -40,7 +41,8 @@ def instant(value: Value) -> SqlValue | None:
 
 
 def duration(value: Value) -> SqlValue | None:
-    """A duration from text of weeks, days, hours, minutes and seconds; None for what is no text."""
+    """Return a duration parsed from text of weeks, days, hours, minutes and seconds; None if the value is not a
+    text."""
     if not isinstance(value, SqlValue) or not pa.types.is_string(value.type):
         return None
     known = _literal(value.sql)
@@ -51,7 +53,7 @@ def duration(value: Value) -> SqlValue | None:
 
 
 def _literal(text: str) -> str | None:
-    """The string of a literal."""
+    """Return the string of a literal; None for other texts."""
     if not text.startswith("'"):
         return None
     tree: Any = exp.maybe_parse(text, dialect=SparkSql)

@@ -1,9 +1,11 @@
 """SQL++ expressions as Spark SQL text, with MISSING kept beside the value.
 
-In: an expression and an environment of `Value`s (what Spark columns hold; a table is an array). Out: a `Value`: SQL text with its Arrow
-type and, where the value may be MISSING, SQL text that says so; or an object whose fields are values. Raises `Untranslatable` for what
-Spark SQL cannot say in the same sense. Durations are BIGINT microseconds in this text, and dates become midnight UTC, so that no result
-depends on the session's time zone. The text of an expression is always the same.
+In: an expression and an environment of `Value`s (contents of Spark columns; a table is an array). Out: a `Value`: SQL
+text with its Arrow type and, if the value may be MISSING, SQL text of that condition; or an object whose fields are
+values. Raises `Untranslatable` if Spark SQL cannot express the same meaning.
+
+In this text durations are BIGINT microseconds, and dates become midnight UTC. So no result depends on the session's
+time zone. The same expression always gives the same text.
 """
 
 from __future__ import annotations
@@ -26,17 +28,17 @@ from belvedere.sqlpp.windows.boundary_classes import ARITHMETIC, OPERATORS
 
 
 def translate(node: Expr, env: Mapping[str, Value]) -> Value:
-    """The expression as a value over the environment."""
+    """Translate an expression into a value over the environment."""
     return flat(value_of(node, env))
 
 
 def boolean(node: Expr, env: Mapping[str, Value]) -> SqlValue:
-    """A condition: other values than booleans are NULL."""
+    """Translate a condition. Values that are not booleans become NULL."""
     return merge(flat(boolean_of(node, env)))
 
 
 def _column(node: Expr, env: Environment) -> Value:
-    """A variable: exact name first, then one that differs in case only."""
+    """Return the value of a variable: exact name first, then one that differs in case only."""
     folded = node.name.casefold()
     name = node.name if node.name in env else next((n for n in env if n.casefold() == folded), None)
     if name is None:
@@ -47,9 +49,12 @@ def _column(node: Expr, env: Environment) -> Value:
 KINDS: dict[type[Any], Callable[[Any, Environment], Value]] = {
         exp.Column: _column, exp.Dot: arrays.dot, exp.Bracket: arrays.bracket, exp.Literal: operators.literal,
         exp.Interval: operators.interval, exp.Boolean: lambda n, e: SqlValue("TRUE" if n.this else "FALSE", pa.bool_()),
-        exp.Null: lambda n, e: NULL, Missing: lambda n, e: MISSING_VALUE, exp.And: operators.conjunction, exp.Or: operators.disjunction,
-        exp.Not: operators.negation, exp.Neg: operators.neg, exp.Is: operators.kind_test, exp.Between: operators.between,
-        exp.Like: operators.like, exp.In: arrays.contained, exp.Exists: arrays.exists, exp.Case: operators.case, exp.Cast: cast,
+        exp.Null: lambda n, e: NULL, Missing: lambda n, e: MISSING_VALUE, exp.And: operators.conjunction,
+        exp.Or: operators.disjunction,
+        exp.Not: operators.negation, exp.Neg: operators.neg, exp.Is: operators.kind_test,
+        exp.Between: operators.between,
+        exp.Like: operators.like, exp.In: arrays.contained, exp.Exists: arrays.exists, exp.Case: operators.case,
+        exp.Cast: cast,
         exp.TryCast: cast, exp.DPipe: lambda n, e: concatenated([value_of(n.this, e), value_of(n.expression, e)]),
         exp.Struct: arrays.struct, exp.Array: arrays.array, exp.Anonymous: anonymous, QueryExpression: query_value,
         **{k: operators.arithmetic(s) for k, s in ARITHMETIC.items()},

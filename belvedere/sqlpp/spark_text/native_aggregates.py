@@ -1,7 +1,8 @@
 """Aggregates over an array as Spark SQL text.
 
-In: the array as a SQL value. Out: a SQL value that is never MISSING. Sums of whole numbers and decimals are exact; those of doubles are
-compensated (Neumaier 1974), so that they differ from the exact sum in the last digit at most, save for infinities.
+In: the array as a SQL value. Out: a SQL value that is never MISSING. Sums of whole numbers and decimals are exact. Sums
+of doubles are compensated (Neumaier 1974): apart from infinities, they differ from the exact sum at most in the last
+digit.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from belvedere.sqlpp.spark_text.sql_values import SqlValue, Untranslatable, boun
 
 
 def aggregate(name: str, arguments: Sequence[SqlValue]) -> SqlValue:
-    """ARRAY_x skips NULL and MISSING, STRICT_x gives NULL where one occurs."""
+    """Return an aggregate. ARRAY_x skips NULL and MISSING; STRICT_x is NULL if one occurs."""
     prefix, kind = name.split("_", 1)
     array = arguments[0]
     type_ = WINDOW_BY[name].result([a.type for a in arguments])
@@ -61,7 +62,7 @@ def _total(array: str, member: pa.DataType) -> str:
 
 
 def _exact(array: str, member: pa.DataType) -> str:
-    """The sum: of whole numbers as a decimal."""
+    """Return an exact sum; for whole numbers as a decimal."""
     if pa.types.is_floating(member):
         return real_sum(each(array, lambda x: f"CAST({x} AS DOUBLE)"))
     decimal = sql_type(pa.decimal128(38, member.scale if pa.types.is_decimal(member) else 0))
@@ -70,7 +71,7 @@ def _exact(array: str, member: pa.DataType) -> str:
 
 
 def real_sum(array: str) -> str:
-    """The sum of doubles that are there."""
+    """Return the sum of the doubles that are neither NULL nor MISSING."""
     s, x, t = variable(), variable(), variable()
     lost = f"IF(abs({s}.`s`) >= abs({x}), {s}.`s` - {t} + {x}, {x} - {t} + {s}.`s`)"
     step = f"element_at(transform(array({s}.`s` + {x}), {t} -> named_struct('s', {t}, 'c', {s}.`c` + {lost})), 1)"
@@ -80,7 +81,7 @@ def real_sum(array: str) -> str:
 
 
 def _percentile(array: str, fraction: str) -> str:
-    """The continuous percentile of sorted doubles: linear between the two nearest ranks."""
+    """Return the continuous percentile of sorted doubles, with linear interpolation between the two nearest ranks."""
     place = f"({fraction} * (size({array}) - 1))"
     below = f"CAST(floor({place}) AS INT)"
     left, right = f"try_element_at({array}, {below} + 1)", f"try_element_at({array}, {below} + 2)"
@@ -89,7 +90,7 @@ def _percentile(array: str, fraction: str) -> str:
 
 
 def _moment(kind: str, array: str) -> str:
-    """Variance, skewness and the like of doubles: sums of powers of the distance from the mean."""
+    """Return a moment of doubles, such as variance or skewness, from sums of powers of the distance from the mean."""
     first = f"try_element_at({array}, 1)"
 
     def about(distances: str) -> str:
@@ -103,7 +104,10 @@ def _moment(kind: str, array: str) -> str:
         return MOMENTS[kind](f"size({array})", power)
 
     least = 2 if kind.endswith("_SAMP") else 1
-    return f"IF(size({array}) < {least}, NULL, {bound(each(array, lambda x: f'IF({x} = {first}, 0D, {x} - {first})'), about)})"
+    return (
+        f"IF(size({array}) < {least}, NULL, "
+        f"{bound(each(array, lambda x: f'IF({x} = {first}, 0D, {x} - {first})'), about)})"
+    )
 
 
 def _standard(variance: Callable[[str, Callable[[int], str]], str]) -> Callable[[str, Callable[[int], str]], str]:
@@ -127,6 +131,7 @@ def _kurtosis(n: str, power: Callable[[int], str]) -> str:
 
 
 MOMENTS: dict[str, Callable[[str, Callable[[int], str]], str]] = {
-    "VAR_SAMP": _sample, "VAR_POP": _population, "STDDEV_SAMP": _standard(_sample), "STDDEV_POP": _standard(_population),
+    "VAR_SAMP": _sample, "VAR_POP": _population, "STDDEV_SAMP": _standard(_sample),
+    "STDDEV_POP": _standard(_population),
     "SKEWNESS": _skewness, "KURTOSIS": _kurtosis,
 }  # fmt: skip

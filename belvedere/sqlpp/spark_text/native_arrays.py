@@ -39,7 +39,7 @@ from belvedere.sqlpp.spark_text.sql_values import (
 
 
 def whole_number(node: Expr) -> int | None:
-    """The value of a literal with or without sign."""
+    """Return the value of a literal with or without sign; None for other nodes."""
     if isinstance(node, exp.Neg):
         inner = whole_number(node.this)
         return None if inner is None else -inner
@@ -47,7 +47,7 @@ def whole_number(node: Expr) -> int | None:
 
 
 def dot(node: Expr, env: Environment) -> Value:
-    """A field of an object; of `array[*]` the array of the members' fields."""
+    """Return a field of an object, or for `array[*]` the array of the members' fields."""
     base, name = node.this, node.expression.name
     if isinstance(base, exp.Bracket) and isinstance(base.expressions[0], exp.Star):
         return star_field(value_of(base.this, env), name)
@@ -55,7 +55,7 @@ def dot(node: Expr, env: Environment) -> Value:
 
 
 def bracket(node: Expr, env: Environment) -> Value:
-    """`array[index]`, `array[first:end]`, `array[*]` and `object['field']`."""
+    """Translate `array[index]`, `array[first:end]`, `array[*]` and `object['field']`."""
     base, index = value_of(node.this, env), node.expressions[0]
     if isinstance(index, exp.Star):
         return star(base)
@@ -77,14 +77,14 @@ def _dynamic(base: Value, key: SqlValue) -> Value:
 
 
 def _nowhere(base: Value, *others: SqlValue) -> SqlValue:
-    """NULL or MISSING where an operand is; else MISSING."""
+    """Return NULL or MISSING if an operand is; else MISSING."""
     operands = [merge(base), *others]
     there = " AND ".join(f"{o.sql} IS NOT NULL" for o in operands)
     return SqlValue("NULL", pa.null(), any_of(*(o.missing for o in operands), f"({there})"))
 
 
 def at(base: Value, index: SqlValue) -> Value:
-    """The member at an index from 0, or from -1 backwards; MISSING out of range."""
+    """Return the member at an index (from 0, or backwards from -1); MISSING if out of range."""
     if pa.types.is_null(base.type) or pa.types.is_null(index.type):
         return SqlValue("NULL", pa.null(), any_of(base.missing, index.missing))
     if isinstance(base, Object) or not pa.types.is_list(base.type) or not pa.types.is_integer(index.type):
@@ -105,7 +105,7 @@ def at(base: Value, index: SqlValue) -> Value:
 
 
 def _object_at(found: Object, base: SqlValue, index: SqlValue, missing: str | None) -> Value:
-    """An object read from an array; where the array or the index is NULL it is NULL, which an `Object` cannot be."""
+    """Return an object read from an array. If array or index is NULL, the result is one NULL text, not an `Object`."""
     if (
         base.missing is None
         and index.missing is None
@@ -123,13 +123,13 @@ def _never_null(text: str) -> bool:
 
 
 def whole_number_text(text: str) -> int | None:
-    """The value of a literal's text."""
+    """Return the whole number that a literal's text holds; None for other texts."""
     plain = text.strip("()").replace(" ", "").removesuffix("L")
     return int(plain) if plain.removeprefix("-").isdigit() else None
 
 
 def part(base: Value, start: SqlValue, end: SqlValue | None) -> Value:
-    """`array[start:end]`, half open; MISSING out of range."""
+    """Return `array[start:end]`, half open; MISSING if out of range."""
     operands = [start] if end is None else [start, end]
     if any(pa.types.is_null(o.type) for o in (base, *operands)):
         return SqlValue("NULL", pa.null(), any_of(base.missing, *(o.missing for o in operands)))
@@ -162,7 +162,8 @@ def _from_end(index: SqlValue, size: str) -> str:
 
 
 def star_field(base: Value, name: str) -> Value:
-    """`array[*].name`: the array of that field, NULL where it is not; MISSING for an array without objects."""
+    """Return `array[*].name`: the array of that field, with NULL for objects without it; MISSING for an array without
+    objects."""
     known = _starred(base)
     if not isinstance(known, str):
         return known
@@ -177,7 +178,7 @@ def star_field(base: Value, name: str) -> Value:
 
 
 def _starred(base: Value) -> str | Value:
-    """When an array of objects has none, else what `[*]` of another value is."""
+    """Return the condition that an array has no object; for other values the result of `[*]`."""
     if pa.types.is_null(base.type):
         return base
     member = reader(base)("x") if isinstance(base, SqlValue) and pa.types.is_list(base.type) else None
@@ -188,7 +189,7 @@ def _starred(base: Value) -> str | Value:
 
 
 def star(base: Value) -> Value:
-    """`array[*]`: an array of objects as an object of arrays."""
+    """Return `array[*]`: an array of objects as an object of arrays."""
     known = _starred(base)
     if not isinstance(known, str):
         return known
@@ -198,7 +199,11 @@ def star(base: Value) -> Value:
     for name in [f.name for f in member.type]:
         found = star_field(base, name)
         if isinstance(member, Object) and member.fields[name].missing is not None:
-            absent = each(base.sql, lambda x, n=name: f"coalesce(NOT {field(read(x), n).missing}, FALSE)", "exists")  # type: ignore[misc]
+            absent = each(
+                base.sql,
+                lambda x, n=name: f"coalesce(NOT {field(read(x), n).missing}, FALSE)",  # type: ignore[misc]
+                "exists",
+            )
             found = with_missing(found, f"(NOT {absent})")
         fields[name] = found
     made = Object(fields, any_of(base.missing, known))
@@ -212,7 +217,7 @@ def star(base: Value) -> Value:
 
 
 def contained(node: Expr, env: Environment) -> Value:
-    """IN: TRUE, then NULL, then MISSING for comparisons that are."""
+    """Translate IN: TRUE if any comparison is, else NULL if any is, else MISSING if any is."""
     found = among(node, env)
     if found is not None:
         return found
@@ -233,7 +238,7 @@ def contained(node: Expr, env: Environment) -> Value:
 
 
 def exists(node: Expr, env: Environment) -> Value:
-    """Whether an array has members."""
+    """Return whether an array has members."""
     array = value_of(node.this, env)
     if isinstance(array, Object) or not pa.types.is_list(array.type):
         return SqlValue("FALSE", pa.bool_())
@@ -241,7 +246,7 @@ def exists(node: Expr, env: Environment) -> Value:
 
 
 def array(node: Expr, env: Environment) -> Value:
-    """`[a, b]`."""
+    """Translate `[a, b]`."""
     members = aligned([value_of(e, env) for e in node.expressions]) if node.expressions else []
     if not members:
         return SqlValue("CAST(array() AS ARRAY<STRING>)", pa.list_(pa.null()))
@@ -250,11 +255,11 @@ def array(node: Expr, env: Environment) -> Value:
 
 
 def struct(node: Expr, env: Environment) -> Value:
-    """`{"a": 1}`."""
+    """Translate `{"a": 1}`."""
     return Object({m.this.name: value_of(m.expression, env) for m in node.expressions})
 
 
-# -- functions: what they give for values that are there; None for those of other types --
+# -- functions of known values; None for other types --
 
 ArrayFunction = Callable[[SqlValue], SqlValue]
 
@@ -275,7 +280,7 @@ def _of_array(change: ArrayFunction) -> Callable[[Sequence[Any]], SqlValue | Non
 
 
 def _distinct(value: SqlValue) -> SqlValue:
-    """Each member once, in the order of their last places."""
+    """Return each member once, in the order of last occurrence."""
     return listed(f"reverse(array_distinct(reverse({value.sql})))", reader(value))
 
 
@@ -293,11 +298,14 @@ def _sorted(value: SqlValue) -> SqlValue:
 
 
 def _order(array: str, read: Callable[[str], Value]) -> str:
-    """The members that are not MISSING in their order."""
+    """Return the members that are not MISSING, sorted."""
     a, b = variable(), variable()
     one, other = merge(read(a)).sql, merge(read(b)).sql
     tests = f"WHEN {one} IS NULL AND {other} IS NOT NULL THEN -1 WHEN {one} IS NOT NULL AND {other} IS NULL THEN 1"
-    return f"array_sort({array}, ({a}, {b}) -> CASE {tests} WHEN {one} < {other} THEN -1 WHEN {one} > {other} THEN 1 ELSE 0 END)"
+    return (
+        f"array_sort({array}, ({a}, {b}) -> CASE {tests} WHEN {one} < {other} THEN -1 WHEN {one} > {other} "
+        "THEN 1 ELSE 0 END)"
+    )
 
 
 def _contains(values: Sequence[Value]) -> SqlValue | None:
@@ -312,7 +320,8 @@ def _contains(values: Sequence[Value]) -> SqlValue | None:
 
 
 ARRAY_FUNCTIONS: dict[str, Callable[[Sequence[Any]], SqlValue | None]] = {
-    "LEN": _length, "ARRAY_LENGTH": _length, "LENGTH": _length, "ARRAY_DISTINCT": _of_array(_distinct), "ARRAY_SORT": _of_array(_sorted),
+    "LEN": _length, "ARRAY_LENGTH": _length, "LENGTH": _length, "ARRAY_DISTINCT": _of_array(_distinct),
+    "ARRAY_SORT": _of_array(_sorted),
     "ARRAY_CONTAINS": _contains, "ARRAY_AGG": _of_array(lambda a: listed(known_members(a.sql, reader(a)), reader(a))),
     "ARRAY_REVERSE": _of_array(lambda a: listed(f"reverse({a.sql})", reader(a))),
 }  # fmt: skip

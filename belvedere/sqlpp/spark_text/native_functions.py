@@ -1,7 +1,8 @@
-"""Calls of functions, and CAST, as Spark SQL text.
+"""Function calls and CAST as Spark SQL text.
 
-In: calls and environments of `Value`s. Out: `Value`s. A function that Spark has in the same sense for some types has its text in the table
-of functions (`SqlppFunction.natives`); those that look at MISSING and NULL themselves, or are more than a text, are here.
+In: calls and environments of `Value`s. Out: `Value`s. A function with the same meaning in Spark for some types has its
+text in the table of functions (`SqlppFunction.natives`). This module has the functions that handle MISSING and NULL
+themselves, or need more than a text.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ from belvedere.sqlpp.spark_text.sql_values import (
 from belvedere.sqlpp.type_rules import cast_type
 
 CONVERSIONS = {
-    pa.int64(): "TO_BIGINT", pa.float64(): "TO_DOUBLE", pa.string(): "TO_STRING", pa.date32(): "DATE", TIMESTAMP: "DATETIME",
+    pa.int64(): "TO_BIGINT", pa.float64(): "TO_DOUBLE", pa.string(): "TO_STRING", pa.date32(): "DATE",
+    TIMESTAMP: "DATETIME",
 }  # fmt: skip
 _WORD = "CASE WHEN lower(trim({0})) = 'true' THEN TRUE WHEN lower(trim({0})) = 'false' THEN FALSE END"
 BOOLEAN = window_by(
@@ -57,11 +59,11 @@ BOOLEAN = window_by(
         Native("IF({0} IS NULL, NULL, TRUE)", lambda t: True, pa.bool_()),
     ),
 )
-"""'true' and 'false'; of other values whether they are not zero or empty."""
+"""BOOLEAN(x): parses 'true' and 'false'; for other values whether they are not zero or empty."""
 
 
 def anonymous(node: Expr, env: Environment) -> Value:
-    """A call of a function by its name."""
+    """Translate a function call by its name."""
     own = own_function(node)
     if own is not None:
         return _own(own, [scalar(a, env) for a in node.expressions])
@@ -77,13 +79,13 @@ def anonymous(node: Expr, env: Environment) -> Value:
 
 
 def _own(own: OwnFunction, arguments: Sequence[SqlValue]) -> SqlValue:
-    """A function of the project: MISSING where an argument is; it sees NULL as other values."""
+    """Translate a call of a project function: MISSING if an argument is; NULL is passed like other values."""
     texts = (f"CAST({a.sql} AS {sql_type(type_)})" for a, (_, type_) in zip(arguments, own.parameters, strict=True))
     return SqlValue(f"{own.registered}({', '.join(texts)})", own.result, any_of(*(a.missing for a in arguments)))
 
 
 def cast(node: Expr, env: Environment) -> Value:
-    """CAST and TRY_CAST: NULL where a value has no such form."""
+    """Translate CAST and TRY_CAST: NULL if the value cannot be converted."""
     value, target = scalar(node.this, env), cast_type(node)
     if target is None:
         raise Untranslatable(f"CAST to {node.args['to'].sql('spark')}")
@@ -94,7 +96,7 @@ def cast(node: Expr, env: Environment) -> Value:
 
 
 def strict(form: SqlppFunction, values: Sequence[Value]) -> SqlValue:
-    """A function that computes with values alone: MISSING where one is MISSING, else NULL where one is NULL or of another type."""
+    """Translate a function of known values: MISSING if an argument is, else NULL if one is NULL or of another type."""
     missing = any_of(*(v.missing for v in values))
     found = None
     if not any(pa.types.is_null(v.type) for v in values):
@@ -104,7 +106,7 @@ def strict(form: SqlppFunction, values: Sequence[Value]) -> SqlValue:
 
 
 def _by_rule(form: SqlppFunction, arguments: Sequence[SqlValue]) -> SqlValue | None:
-    """The function by its text in the table; None for types that it does not know."""
+    """Translate a function by its text in the table; None for other types."""
     rule = next((r for r in form.natives if all(r.accepts(a.type) for a in arguments)), None)
     if rule is None:
         return None
@@ -120,17 +122,17 @@ def _unless_null(values: Sequence[SqlValue], text: str) -> str:
 
 
 def _day_of(value: SqlValue) -> str:
-    """The DATE of a date or, in UTC, of an instant."""
+    """Return the DATE of a date, or of an instant in UTC."""
     if pa.types.is_date(value.type):
         return value.sql
     return bound(micros(value), lambda m: f"date_from_unix_date(CAST(({m} - pmod({m}, {DAY}L)) DIV {DAY}L AS INT))")
 
 
-# -- functions that look at MISSING and NULL themselves --
+# -- functions that handle MISSING and NULL themselves --
 
 
 def _known(value: Value) -> str:
-    """Whether the value is neither NULL nor MISSING."""
+    """Return the condition that the value is neither NULL nor MISSING."""
     if isinstance(value, Object):
         return "TRUE" if value.missing is None else f"(NOT {value.missing})"
     return f"({value.sql} IS NOT NULL)"
@@ -145,7 +147,7 @@ def _if_missing_or_null(values: Sequence[Value]) -> Value:
 
 
 def _present(value: Value) -> Value:
-    """The value, NULL where it is MISSING."""
+    """Return the value with MISSING replaced by NULL."""
     if isinstance(value, Object) and value.missing is not None:
         return SqlValue(merge(value).sql, value.type)
     return Object(value.fields) if isinstance(value, Object) else SqlValue(merge(value).sql, value.type)
@@ -175,7 +177,7 @@ def _missing_if(values: Sequence[Value]) -> Value:
 
 
 def concatenated(values: Sequence[Value]) -> Value:
-    """CONCAT and ||: of values that have a text."""
+    """Translate CONCAT and || for values that convert to text."""
     texts = [strict(WINDOW_BY["TO_STRING"], [v]) for v in values]
     return SqlValue(f"concat({', '.join(t.sql for t in texts)})", pa.string(), any_of(*(t.missing for t in texts)))
 
@@ -195,7 +197,7 @@ TOLERANT: dict[str, Callable[[Sequence[Value]], Value]] = {
 
 
 def _round(arguments: Sequence[Value]) -> SqlValue | None:
-    """ROUND to digits, half away from zero; NULL for digits that are no whole number."""
+    """Translate ROUND to digits, half away from zero; NULL if the digits are not a whole number."""
     value, digits = (merge(a) for a in (*arguments, SqlValue("0L", pa.int64()))[:2])
     if not is_number(value.type) or not pa.types.is_integer(digits.type):
         return null(value.type) if is_number(value.type) else None
@@ -222,7 +224,10 @@ def _rounded(value: SqlValue, digits: int) -> str:
 
 
 def _substring(arguments: Sequence[Value]) -> SqlValue | None:
-    """SUBSTR(text, start, length): from 0, or from -1 backwards; NULL for a start beyond the text or a negative length."""
+    """Translate SUBSTR(text, start, length), from 0 or backwards from -1.
+
+    The result is NULL for a start beyond the text or a negative length.
+    """
     value, start, *more = map(merge, arguments)
     if not pa.types.is_string(value.type) or not all(pa.types.is_integer(a.type) for a in (start, *more)):
         return None
@@ -260,4 +265,4 @@ STRICT: dict[str, Callable[[Sequence[Any]], SqlValue | None]] = {
     "LEAST": _extreme("least"), "DATETIME": lambda values: iso_texts.instant(values[0]),
     "DURATION": lambda values: iso_texts.duration(values[0]),
 }  # fmt: skip
-"""None where the table of functions has the text, or none has."""
+"""Functions of known values by name; None if the text comes from the table of functions, or Spark has none."""

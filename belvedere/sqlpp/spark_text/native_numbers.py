@@ -11,11 +11,11 @@ from belvedere.functions.sqlpp_functions import unify
 from belvedere.sqlpp.spark_text.sql_values import SqlValue, Untranslatable, converted, sql_type
 
 DIGITS = 38
-"""The most that a decimal of Spark has."""
+"""Maximum number of digits of a Spark decimal."""
 
 
 def computed(symbol: str, left: SqlValue, right: SqlValue, type_: pa.DataType) -> str:
-    """`left symbol right` as a value of `type_`; NULL for division by zero."""
+    """Return `left symbol right` as a value of `type_`; NULL for division by zero."""
     if symbol == "/":
         return f"try_divide({converted(left, pa.float64())}, {converted(right, pa.float64())})"
     if symbol in ("DIV", "%"):
@@ -44,7 +44,7 @@ def _decimal(symbol: str, left: SqlValue, right: SqlValue, type_: pa.DataType) -
     precision = p + q + 1 if symbol == "*" else max(p - s, q - t) + scale + 1
     if precision <= DIGITS or max(DIGITS - (precision - scale), min(scale, 6)) >= scale:
         return f"CAST({left.sql} {symbol} {right.sql} AS {sql_type(type_)})"
-    # Spark would round: of more digits it keeps as few as six after the point
+    # Spark would round: with more digits it keeps as few as six decimals
     if symbol != "*":
         return f"({_narrow(left, DIGITS - 1, scale)} {symbol} {_narrow(right, DIGITS - 1, scale)})"
     whole = DIGITS - 1 - scale  # digits before the point, of both together
@@ -70,5 +70,5 @@ def _digits(value: SqlValue) -> tuple[int, int]:
 
 
 def _power(digits: int) -> str:
-    """10 to a power as a decimal."""
+    """Return a power of 10 as a decimal."""
     return f"CAST('1{'0' * digits}' AS DECIMAL({digits + 1}, 0))"

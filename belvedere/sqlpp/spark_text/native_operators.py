@@ -85,7 +85,7 @@ def comparison(symbol: str) -> Callable[[Expr, Environment], Value]:
 
 
 def compared(symbol: str, left: SqlValue, right: SqlValue) -> SqlValue:
-    """`left op right`: NULL for types that do not compare."""
+    """Return `left op right`; NULL for types that do not compare."""
     missing = any_of(left.missing, right.missing)
     common = unify([left.type, right.type])
     if common is None or any(pa.types.is_null(t) for t in (left.type, right.type)):
@@ -106,7 +106,7 @@ def disjunction(node: Expr, env: Environment) -> Value:
 
 
 def either(left: SqlValue, right: SqlValue) -> SqlValue:
-    """OR: TRUE, then NULL, then MISSING."""
+    """Return OR: TRUE if a side is, else NULL if one is, else MISSING if one is."""
     text, missing = f"({left.sql} OR {right.sql})", any_of(left.missing, right.missing)
     if missing is None:
         return SqlValue(text, pa.bool_())
@@ -155,7 +155,7 @@ def between(node: Expr, env: Environment) -> Value:
 
 
 def like(node: Expr, env: Environment) -> Value:
-    """LIKE with % and _; a backslash takes the next character as it is, and stands for itself at the end."""
+    """Translate LIKE with % and _. A backslash escapes the next character; at the end it matches itself."""
     left, right = scalar(node.this, env), scalar(node.expression, env)
     missing = any_of(left.missing, right.missing)
     if not pa.types.is_string(left.type) or not pa.types.is_string(right.type):
@@ -170,21 +170,21 @@ def like(node: Expr, env: Environment) -> Value:
 
 
 def _plain_pattern(pattern: str) -> str:
-    """Return the pattern in Spark's form, in which a backslash may only precede %, _ or another backslash."""
+    """Return the pattern in Spark's form: a backslash may only precede %, _ or another backslash."""
     return re.sub(
         r"\\(.)|\\$", lambda m: m[0] if m[1] in ("%", "_", "\\") else m[1] or "\\\\", pattern, flags=re.DOTALL
     )
 
 
 def _pattern(text: str) -> str:
-    """As `_plain_pattern`, of a pattern that is known when the query runs."""
+    """Return SQL text that does the same as `_plain_pattern` when the query runs."""
     lonely = quoted(r"(?s)\G((?:[^\\]|\\.)*+)\\$")
     needless = quoted(r"(?s)\G((?:[^\\]|\\[%_\\])*+)\\(?![%_\\])")
     return f"regexp_replace(regexp_replace({text}, {lonely}, {quoted(chr(36) + '1' + chr(92) * 4)}), {needless}, '$1')"
 
 
 def case(node: Expr, env: Environment) -> Value:
-    """CASE, with or without a subject."""
+    """Translate CASE, with or without a subject."""
     conditions, values = [], []
     for branch in node.args["ifs"]:
         test = branch.this if node.this is None else exp.EQ(this=node.this.copy(), expression=branch.this.copy())
@@ -196,7 +196,7 @@ def case(node: Expr, env: Environment) -> Value:
 
 
 def among(node: Expr, env: Environment) -> Value | None:
-    """IN with a list of expressions; None for IN with an array."""
+    """Translate IN with a list of expressions; None for IN with an array."""
     members = node.expressions
     if node.args.get("field") is not None or (len(members) == 1 and isinstance(members[0], QueryExpression)):
         return None

@@ -1,7 +1,8 @@
-"""Queries as values: the array of their results, by Spark's higher-order functions.
+"""Queries as values: the array of their results, computed by Spark's higher-order functions.
 
-In: a query and an environment of `Value`s (tables of its FROM are arrays there). Out: an array. Binding tuples are members of an array
-(`Tuples`): FROM makes and flattens them, WHERE filters them, GROUP BY takes distinct keys with their members, ORDER BY compares them.
+In: a query and an environment of `Value`s (tables in its FROM are arrays there). Out: an array. Binding tuples are
+members of an array (`Tuples`): FROM creates and flattens them, WHERE filters them, GROUP BY groups them by distinct
+keys, ORDER BY compares them.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ from belvedere.sqlpp.spark_text.sql_values import (
 )
 
 GROUP = "$group"
-"""The variable of an environment that holds the tuples of the group."""
+"""Variable of an environment that holds the tuples of the group."""
 MAX_ROWS = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Tuples:
-    """Binding tuples: an array, and the variables that a member's text binds."""
+    """Binding tuples: an array, and a function from a member's text to its variables."""
 
     sql: str
     scope: Callable[[str], dict[str, Value]]
@@ -63,7 +64,7 @@ class Tuples:
         return Tuples(each(self.sql, lambda x: condition(self.scope(x)), "filter"), self.scope)
 
     def extended(self, name: str, value: Callable[[dict[str, Value]], Value]) -> Tuples:
-        """With one more variable."""
+        """Return the tuples with one more variable."""
         x = variable()
         found = value(self.scope(x))
         text, read = packed(found)
@@ -74,7 +75,7 @@ class Tuples:
 
 
 NO_TUPLE = Tuples("array(0)", lambda _: {})
-"""One, without variables."""
+"""One tuple without variables."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class GroupTuples(SqlValue):
 
 @dataclass(frozen=True)
 class BlockResults:
-    """A block's results: an array, and for a member's text the result and what ORDER BY sees."""
+    """A block's results: an array, and functions from a member's text to the result and to ORDER BY's scope."""
 
     sql: str
     result: Callable[[str], Value]
@@ -94,7 +95,7 @@ class BlockResults:
 
 
 def query_value(node: QueryExpression, env: Environment) -> SqlValue:
-    """The array of a query's results."""
+    """Return the array of a query's results."""
     query = node.query
     for let in query.bindings:
         env = {**env, let.name.text: value_of(let.value, env)}
@@ -117,7 +118,7 @@ def _count(bound: Expr) -> str:
 
 
 def _union(results: Sequence[BlockResults], values: Sequence[Callable[[str], Value]]) -> SqlValue:
-    """UNION ALL of `values` of the results, which get one form."""
+    """Return the UNION ALL of `values` of the results, converted to one type."""
     names = [variable() for _ in results]
     forms = [packed(v) for v in aligned([value(x) for value, x in zip(values, names, strict=True)])]
     parts = [f"transform({r.sql}, {x} -> {text})" for r, x, (text, _) in zip(results, names, forms, strict=True)]
@@ -157,9 +158,7 @@ def _sortable(key: SqlValue) -> SqlValue:
 
 
 def _tests(key: OrderKey, one: SqlValue, other: SqlValue) -> list[tuple[str, str]]:
-    """Return the comparisons for a key, one after the other: MISSING < NULL < values ascending; NULLS FIRST|LAST moves
-    both.
-    """
+    """Return the comparisons for a key, in sequence: MISSING < NULL < values ascending; NULLS FIRST|LAST moves both."""
     blank, known = ("0", "1") if key.nulls_come_first else ("1", "0")
     pairs = [tuple(f"IF({v.sql} IS NULL, {blank}, {known})" for v in (one, other))]
     turned = [tuple(f"IF({v.missing}, 0, 1)" for v in (one, other))] if one.missing is not None else []
@@ -192,7 +191,7 @@ def _block(block: QueryBlock, env: Environment) -> BlockResults:
 
 
 def _distinct(tuples: Tuples, result: Callable[[str], Value]) -> BlockResults:
-    """Each result once, with the first tuple that gives it."""
+    """Return each result once, with the first tuple that gives it."""
     x = variable()
     text, read = packed(result(x))
     rows = f"transform({tuples.sql}, {x} -> named_struct('r', {x}, 'v', {text}))"
@@ -204,7 +203,10 @@ def _distinct(tuples: Tuples, result: Callable[[str], Value]) -> BlockResults:
 
 def _lets(tuples: Tuples, lets: Sequence[Let], env: Environment) -> Tuples:
     for let in lets:
-        tuples = tuples.extended(let.name.text, lambda own, let=let: value_of(let.value, {**env, **own}))  # type: ignore[misc]
+        tuples = tuples.extended(
+            let.name.text,
+            lambda own, let=let: value_of(let.value, {**env, **own}),  # type: ignore[misc]
+        )
     return tuples
 
 
@@ -229,7 +231,7 @@ def _first(source: FromTerm, env: Environment) -> Tuples:
 
 
 def _members(source: FromTerm, env: Environment) -> Tuples:
-    """The tuples of one term alone."""
+    """Return the tuples of one term alone."""
     array = collection(value_of(source.expr, env))
     read, variable_ = reader(array), source.variable.text
     if source.position is None:
@@ -241,7 +243,7 @@ def _members(source: FromTerm, env: Environment) -> Tuples:
 
 
 def _joined(tuples: Tuples, source: FromTerm, env: Environment) -> Tuples:
-    """The tuples with those of one more term, which may look at the variables before it."""
+    """Join the tuples with those of one more term, which may use the variables before it."""
     r = variable()
     outer: Environment = {**env, **tuples.scope(r)}
     inner = _members(source, outer)
@@ -274,7 +276,8 @@ def _absent(value: Value, missing: str) -> Value:
 
 
 def collection(value: Value) -> SqlValue:
-    """Return the collection that FROM iterates: an array, one value as an array of it, nothing for NULL and MISSING."""
+    """Return the collection that FROM iterates: an array, a single value as an array of it, or empty for NULL and
+    MISSING."""
     if isinstance(value, SqlValue) and pa.types.is_list(value.type):
         return listed(f"coalesce({value.sql}, array())", reader(value))
     if pa.types.is_null(value.type):
@@ -289,7 +292,7 @@ def collection(value: Value) -> SqlValue:
 
 
 def _grouped(tuples: Tuples, block: QueryBlock, env: Environment) -> Tuples:
-    """One tuple for each key, in the order in which the keys come first."""
+    """Return one tuple for each key, in the order of first occurrence."""
     assert block.group is not None
     group, keys = block.group, block.group.keys
 
@@ -324,7 +327,7 @@ def _own(scope: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def of_group(argument: Expr, env: Environment) -> SqlValue:
-    """The array of an aggregate's argument over the tuples of the group."""
+    """Return the array of an aggregate's argument over the tuples of the group."""
     group: Any = env.get(GROUP)
     if not isinstance(group, GroupTuples):
         raise Untranslatable("an aggregate without a group")
@@ -349,7 +352,7 @@ def _selected(select: Select, env: Environment, own: Mapping[str, Value]) -> Val
 
 
 def _spread(value: Value) -> dict[str, Value]:
-    """The fields of `e.*`, which are not there where `e` is no object."""
+    """Return the fields of `e.*`; they are MISSING if `e` is not an object."""
     if isinstance(value, Object):
         return {n: replace(f, missing=any_of(f.missing, value.missing)) for n, f in value.fields.items()}
     if not pa.types.is_struct(value.type):

@@ -1,7 +1,7 @@
-"""The handlers of expressions by kind of node, and how they call each other.
+"""Dispatch of expressions to handlers by kind of node.
 
-In: an expression and an environment of `Value`s. Out: its `Value`, with arrays that keep what is MISSING in them. `native` fills the table
-of handlers and is the door for all others.
+In: an expression and an environment of `Value`s. Out: its `Value`; arrays keep MISSING members. `native` fills the
+table of handlers and is the interface for other modules.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HANDLERS: dict[type[Any], Callable[[Any, Environment], Value]] = {}
 
 
 def value_of(node: Expr, env: Environment) -> Value:
-    """The expression as a value over the environment."""
+    """Translate an expression into a value over the environment."""
     handler = HANDLERS.get(type(node))
     if handler is None:
         raise Untranslatable(type(node).__name__)
@@ -27,18 +27,18 @@ def value_of(node: Expr, env: Environment) -> Value:
 
 
 def scalar(node: Expr, env: Environment) -> SqlValue:
-    """As `value_of`, as one SQL text."""
+    """Translate an expression into one SQL text."""
     return merge(value_of(node, env))
 
 
 def boolean(node: Expr, env: Environment) -> SqlValue:
-    """A condition: other values than booleans are NULL."""
+    """Translate a condition. Values that are not booleans become NULL."""
     found = scalar(node, env)
     return found if pa.types.is_boolean(found.type) else SqlValue("CAST(NULL AS BOOLEAN)", pa.bool_(), found.missing)
 
 
 def null(type_: pa.DataType | None, missing: str | None = None) -> SqlValue:
-    """NULL of a type."""
+    """Return NULL of a type."""
     if type_ is None or pa.types.is_null(type_):
         return SqlValue("NULL", pa.null(), missing)
     return SqlValue(f"CAST(NULL AS {sql_type(type_)})", type_, missing)

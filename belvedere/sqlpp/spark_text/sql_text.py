@@ -1,6 +1,7 @@
-"""Spark SQL text as expressions of the plan.
+"""Spark SQL text parsed into expressions of the plan.
 
-In: text as `native` writes it. Out: trees in which a column of the input is an unqualified `exp.Column`, and functions keep their names.
+In: text in the form of `native`. Out: trees in which an input column is an unqualified `exp.Column`, and functions keep
+their names.
 """
 
 from __future__ import annotations
@@ -20,9 +21,7 @@ from belvedere.sqlpp.query_tree import Expr
 
 class _Plain(Spark):
     class Parser(SparkParser):
-        FUNCTIONS: ClassVar[
-            dict[str, Any]
-        ] = {}  # a call stays what it is: another dialect's sense of it is not asked for
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}  # calls stay as written, without the meaning of another dialect
 
 
 @lru_cache(maxsize=4096)
@@ -32,7 +31,10 @@ def _parsed(text: str) -> Expr:
 
 
 def _plain(node: Any) -> Any:
-    """A path from a column as fields of it; literals as written: a decimal by `2L` has fewer digits in Spark than by a cast."""
+    """Return a path from a column as fields of it, and literals as written.
+
+    Spark gives a product with the literal `2L` fewer digits than one with a cast.
+    """
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and not node.this.is_string:
         suffix = {exp.DType.BIGINT: "L", exp.DType.DOUBLE: "D"}.get(node.to.this)
         return node if suffix is None else exp.Var(this=f"{node.this.name}{suffix}")
@@ -46,14 +48,14 @@ def _plain(node: Any) -> Any:
 
 
 def parsed(text: str) -> Expr:
-    """The expression of a text."""
+    """Parse the expression of a text."""
     if is_column(text):
         return column(text[1:-1])
     return _parsed(text).copy()
 
 
 def is_column(text: str) -> bool:
-    """Whether SQL text is one column."""
+    """Return whether a SQL text is one column."""
     return text.startswith("`") and text.endswith("`") and "`" not in text[1:-1]
 
 
@@ -67,7 +69,7 @@ def constant_of(text: str) -> Any:
 
 
 def _whole(node: Any) -> Any:
-    """A whole number as a literal, of which sums and products are exact."""
+    """Return a whole number as a literal, whose sums and products are exact."""
     is_whole = isinstance(node, exp.Var) and node.name.endswith("L") and node.name[:-1].isdigit()
     return exp.Literal.number(node.name[:-1]) if is_whole else node
 

@@ -1,6 +1,6 @@
 """Values of a SQL++ query as Spark SQL text: a scalar with its MISSING flag, or an object field by field.
 
-In: texts and Arrow types. Out: `Value`s and texts made of them. Expressions are translated in `native`.
+In: texts and Arrow types. Out: `Value`s and texts built from them. `native` translates expressions.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from belvedere.sqlpp.type_rules import field_index
 
 DAY = 86_400_000_000
 NOTHING = "CAST(NULL AS STRING)"
-"""NULL of the type that a column of nothing else has."""
+"""NULL with the type of a column that contains only NULL."""
 VARIABLE = re.compile(r"__[vw]\d+")
 SIMPLE = re.compile(r"[`\w.]+")
 NTZ_PARTS = (("DAY", DAY), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_000), ("SECOND", 1_000_000))
 
 
 class Untranslatable(Exception):
-    """Spark SQL has no text of the same sense."""
+    """Spark SQL has no text with the same meaning."""
 
 
 @dataclass(frozen=True)
 class SqlValue:
-    """A value as SQL text; `missing` is text of a condition, None for never. The text is NULL where the value is MISSING."""
+    """A value as SQL text. `missing` is the text of a condition, None for never. The text is NULL if the value is
+    MISSING."""
 
     sql: str
     type: pa.DataType
@@ -39,7 +40,7 @@ class SqlValue:
 
 @dataclass(frozen=True)
 class Object:
-    """An object known field by field; it is never NULL itself."""
+    """An object with known fields; it is never NULL itself."""
 
     fields: Mapping[str, Value]
     missing: str | None = None
@@ -51,9 +52,10 @@ class Object:
 
 @dataclass(frozen=True)
 class Array(SqlValue):
-    """An array whose members may be MISSING, or are objects with fields that may: `member` reads the text of one.
+    """An array whose members may be MISSING, or are objects with fields that may be: `member` reads one from its text.
 
-    It is so within one expression, and as the rows of a window. `whole`: the text of the array as columns hold it, where that is known.
+    It occurs only within one expression, and as the rows of a window. `whole` is the text of the array as stored in
+    columns, if known.
     """
 
     whole: str | None = None
@@ -66,17 +68,17 @@ MISSING_VALUE = SqlValue("NULL", pa.null(), "TRUE")
 
 
 def quoted(text: str) -> str:
-    """A string literal."""
+    """Return a string literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def name(text: str) -> str:
-    """A quoted identifier."""
+    """Return a quoted identifier."""
     return quote(text)
 
 
 def sql_type(type_: pa.DataType) -> str:
-    """Spark's name of an Arrow type (a duration is BIGINT here)."""
+    """Return Spark's name of an Arrow type (a duration is BIGINT here)."""
     if type_ == DURATION:
         return "BIGINT"
     if pa.types.is_list(type_):
@@ -93,13 +95,13 @@ def sql_type(type_: pa.DataType) -> str:
 
 
 def any_of(*conditions: str | None) -> str | None:
-    """The OR of conditions that are there."""
+    """Return the OR of the conditions that are not None; None if all are."""
     found = list(dict.fromkeys(c for c in conditions if c is not None))
     return None if not found else found[0] if len(found) == 1 else "(" + " OR ".join(found) + ")"
 
 
 def merge(value: Value) -> SqlValue:
-    """One SQL text for the value; MISSING fields of an object and MISSING members of an array become NULL."""
+    """Return one SQL text for the value. MISSING fields of an object and MISSING members of an array become NULL."""
     if isinstance(value, Array):
         if value.whole is not None:
             return SqlValue(value.whole, value.type, value.missing)
@@ -112,7 +114,7 @@ def merge(value: Value) -> SqlValue:
 
 
 def converted(value: SqlValue, type_: pa.DataType) -> str:
-    """The text cast to another type that can hold the value."""
+    """Cast the text to another type that can hold the value."""
     if value.type == type_:
         return value.sql
     if pa.types.is_null(type_):
@@ -123,7 +125,7 @@ def converted(value: SqlValue, type_: pa.DataType) -> str:
 
 
 def unsortable(type_: pa.DataType) -> bool:
-    """Whether values of the type have no order: maps, and what holds them."""
+    """Return whether values of the type have no order: maps, and types that contain maps."""
     if pa.types.is_list(type_):
         return unsortable(type_.value_type)
     if pa.types.is_struct(type_):
@@ -132,7 +134,7 @@ def unsortable(type_: pa.DataType) -> bool:
 
 
 def micros(value: SqlValue) -> str:
-    """A date, instant or duration as BIGINT microseconds."""
+    """Return a date, instant or duration as BIGINT microseconds."""
     if pa.types.is_date(value.type):
         return f"(CAST(unix_date({value.sql}) AS BIGINT) * {DAY}L)"
     if pa.types.is_timestamp(value.type):
@@ -145,7 +147,7 @@ def micros(value: SqlValue) -> str:
 
 
 def field(value: Value, requested: str) -> Value:
-    """The field of an object; MISSING where there is none."""
+    """Return a field of an object; MISSING if it has no such field."""
     if isinstance(value, Object):
         names = list(value.fields)
         folded = [n for n in names if n.casefold() == requested.casefold()]
@@ -165,21 +167,21 @@ def field(value: Value, requested: str) -> Value:
 
 
 def fields_of(value: Value) -> Mapping[str, Value]:
-    """The fields of an object by name; nothing for other values."""
+    """Return the fields of an object by name; empty for other values."""
     if isinstance(value, Object):
         return value.fields
     return {f.name: field(value, f.name) for f in value.type} if pa.types.is_struct(value.type) else {}
 
 
 def with_missing(value: Value, missing: str | None) -> Value:
-    """The same value, MISSING also where `missing` holds."""
+    """Return the value, MISSING also if `missing` is TRUE."""
     if missing is None:
         return value
     return replace(value, missing=any_of(value.missing, missing))
 
 
 def entry(value: SqlValue, key: str) -> SqlValue:
-    """The value of a map's key: exact key first, then one that differs in case only; MISSING where there is none."""
+    """Return a map's value: exact key first, then one that differs in case only; MISSING if there is none."""
     entries = f"transform_keys({value.sql}, ({(k := variable())}, {variable()}) -> CAST({k} AS STRING))"
     own, exact = quoted(key), f"array_contains(map_keys({entries}), {quoted(key)})"
     folded = f"map_values(map_filter({entries}, ({(a := variable())}, {variable()}) -> lower({a}) = lower({own})))"
@@ -195,37 +197,38 @@ _numbers = count()
 
 
 def variable() -> str:
-    """A name for a variable of a lambda that nothing else has; `numbered` makes it short."""
+    """Return a unique name for a lambda variable; `numbered` shortens it."""
     return f"__w{next(_numbers)}"
 
 
 def numbered(text: str) -> str:
-    """The text with the variables of its lambdas numbered in the order in which they come: the same for the same expression."""
+    """Return the text with lambda variables numbered in order of occurrence, so equal expressions give equal texts."""
     names: dict[str, str] = {}
     return VARIABLE.sub(lambda m: names.setdefault(m[0], f"__v{len(names)}"), text)
 
 
 def each(array: str, body: Callable[[str], str], function: str = "transform") -> str:
-    """A higher-order function over an array; the array itself where a member is mapped to itself."""
+    """Return a higher-order function over an array; the array itself if each member is mapped to itself."""
     x = variable()
     text = body(x)
     return array if text == x and function == "transform" else f"{function}({array}, {x} -> {text})"
 
 
 def bound(text: str, body: Callable[[str], str]) -> str:
-    """`body` of the text, which is computed once."""
+    """Return `body` of the text, which is evaluated once."""
     return body(text) if SIMPLE.fullmatch(text) else f"element_at({each(f'array({text})', body)}, 1)"
 
 
 def may_miss(value: Value) -> bool:
-    """Whether it may be MISSING, or something in it."""
+    """Return whether the value, or a part of it, may be MISSING."""
     if isinstance(value, Object):
         return value.missing is not None or any(map(may_miss, value.fields.values()))
     return value.missing is not None or (isinstance(value, Array) and may_miss(value.member("x")))
 
 
 def packed(value: Value) -> tuple[str, Callable[[str], Value]]:
-    """One SQL text that keeps what is MISSING in the value, and what reads the value back from a text for it."""
+    """Return one SQL text that keeps MISSING parts of the value, and a function that reads the value from such a
+    text."""
     if not may_miss(value):
         whole = merge(value)
         return (NOTHING if pa.types.is_null(whole.type) else whole.sql), lambda t: SqlValue(t, whole.type)
@@ -248,7 +251,7 @@ def packed(value: Value) -> tuple[str, Callable[[str], Value]]:
 
 
 def listed(array: str, read: Callable[[str], Value], missing: str | None = None) -> SqlValue:
-    """An array whose members `read` reads."""
+    """Return an array whose members are read by `read`."""
     member = read("x")
     type_ = pa.list_(member.type)
     if member == SqlValue("x", member.type):
@@ -257,7 +260,7 @@ def listed(array: str, read: Callable[[str], Value], missing: str | None = None)
 
 
 def mapped(array: str, change: Callable[[str], Value]) -> SqlValue:
-    """The array of `change` of each member's text."""
+    """Return the array with `change` applied to each member's text."""
     x = variable()
     text, read = packed(change(x))
     return listed(array if text == x else f"transform({array}, {x} -> {text})", read)
@@ -270,21 +273,21 @@ def reader(array: SqlValue) -> Callable[[str], Value]:
 
 
 def is_known(value: Value) -> str:
-    """Whether a value is neither NULL nor MISSING."""
+    """Return the condition that a value is neither NULL nor MISSING."""
     if isinstance(value, Object):
         return "TRUE" if value.missing is None else f"NOT {value.missing}"
     return f"{merge(value).sql} IS NOT NULL"
 
 
 def known_members(array: str, read: Callable[[str], Value]) -> str:
-    """The array without members that are NULL or MISSING."""
+    """Return the array without members that are NULL or MISSING."""
     member = read("x")
     never = isinstance(member, Object) and member.missing is None
     return array if never else each(array, lambda x: is_known(read(x)), "filter")
 
 
 def flat(value: Value) -> Value:
-    """The value for others than expressions: arrays as columns hold them, lambdas numbered."""
+    """Return the value for use outside expressions: arrays as stored in columns, lambdas numbered."""
     missing = None if value.missing is None else numbered(value.missing)
     if isinstance(value, Object):
         return Object({n: flat(f) for n, f in value.fields.items()}, missing)
@@ -296,7 +299,7 @@ def flat(value: Value) -> Value:
 
 
 def aligned(values: Sequence[Value]) -> list[Value]:
-    """The values with the same fields and types, each with a MISSING flag where any has one."""
+    """Return the values with the same fields and types, each with a MISSING flag if any has one."""
     flagged = any(v.missing is not None for v in values)
     flags = [(v.missing or "FALSE") if flagged else None for v in values]
     objects = [v for v in values if isinstance(v, Object)]
@@ -310,7 +313,7 @@ def aligned(values: Sequence[Value]) -> list[Value]:
 
 
 def chosen(conditions: Sequence[str], values: Sequence[Value]) -> Value:
-    """CASE: the value of the first condition that holds, else the last value."""
+    """Return CASE: the value of the first condition that is TRUE, else the last value."""
     return _chosen(conditions, aligned(values))
 
 

@@ -1,1 +1,1 @@
-"""How windows are found: the classes of START and END, and the plan for the kernels."""
+"""Search for windows: the classes of START and END, and the plan for the kernels."""

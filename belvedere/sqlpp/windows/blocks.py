@@ -1,8 +1,9 @@
-"""How the windows of one long partition are found: block by block, or by one task, and why.
+"""Splitting of long partitions: whether their windows can be found block by block, and the reason if not.
 
-In: a clause WINDOW BY and its items' type. Out: `Ends`, or why there are none. Blocks are rows that follow each other; a block
-knows some rows before and behind it. That is enough where a window that starts before a cut surely ends soon behind it: END, or an
-alternative of it, must never move back as the start moves on. TUMBLING windows also need a place where none is open whatever came before.
+In: a WINDOW BY clause and its items' type. Out: `Ends`, or the reason that there are none. Blocks are consecutive rows;
+a block knows some rows before and after it. That is enough if a window that starts before a cut certainly ends soon
+after it: END, or an alternative of it, must never move back as the start advances. TUMBLING windows also need a row at
+which no window is open, whatever precedes it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def ends_of(typed: TypedWindow, nullable: bool = False) -> Ends | str:
 
 
 def length_of(window: WindowBy, found: Search) -> int | None:
-    """The length of TUMBLING windows where every tuple may start one and END counts from it (`ep - sp = 19`)."""
+    """Return the length of TUMBLING windows if every tuple may start one and END counts from it (`ep - sp = 19`)."""
     if not window.tumbling or (window.start.when is not None and window.start.when.sql(SparkSql) != "TRUE"):
         return None
     if len(found) != 1 or found[0].local or len(found[0].compares) != 1:

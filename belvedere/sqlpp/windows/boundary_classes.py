@@ -1,8 +1,8 @@
-"""The normal form of START and END: what makes a boundary fast to find.
+"""The normal form of START and END, which determines how fast a boundary is found.
 
-In: a clause and the type of its items. Out: the conjunctions of atoms of a boundary's predicate, or None for the arbitrary
-class d (`plan/operators/window_explanation.py` names the classes). A search looks, for each known tuple i, for the first tuple j at or
-after a place where one of the conjunctions holds.
+In: a clause and the type of its items. Out: the conjunctions of atoms of a boundary's predicate, or None for the
+arbitrary class d (`plan/operators/window_explanation.py` names the classes). A search finds, for each known tuple i,
+the first tuple j at or after a position for which one of the conjunctions is TRUE.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ OPERATORS: Mapping[type[Any], str] = {
 
 @dataclass(frozen=True)
 class Summand:
-    """A summand: an expression over the item (`$item`) of one side's tuple, or its neighbour's, or its position, or a constant."""
+    """A summand: an expression over the item (`$item`) of one side's tuple or its neighbor, its position, or a
+    constant."""
 
     side: str  # label, start, end, or "" for a constant
     role: str  # item, previous, next, position, or "" for a constant
@@ -56,7 +57,7 @@ class Summand:
 
 @dataclass(frozen=True)
 class Compare:
-    """`sum(searched) operator sum(known)`; more than one summand only where sums are exact."""
+    """`sum(searched) operator sum(known)`. There is more than one summand only if sums are exact."""
 
     searched: tuple[Summand, ...]
     operator: str
@@ -73,12 +74,12 @@ class Conjunction:
 
 
 Search = tuple[Conjunction, ...]
-"""Look for the first tuple for which a conjunction holds."""
+"""A search for the first tuple for which one of the conjunctions is TRUE."""
 
 
 @dataclass(frozen=True)
 class TypedWindow:
-    """A clause, the type of its items, ORDER BY's first key over `$item`, and the types of names outside."""
+    """A clause, the type of its items, ORDER BY's first key over `$item`, and the types of outer names."""
 
     window: WindowBy
     type: Type
@@ -87,12 +88,12 @@ class TypedWindow:
 
     @cached_property
     def start(self) -> Search | None:
-        """The search for START of a labelled window; None for class d and UNBOUNDED."""
+        """Return the search for START of a labelled window; None for class d and UNBOUNDED."""
         return self._search("start", self.window.start)
 
     @cached_property
     def end(self) -> Search | None:
-        """The search for END; None for class d and UNBOUNDED, and where there is none."""
+        """Return the search for END; None for class d, for UNBOUNDED, and without END."""
         return self._search("end", self.window.end)
 
     def _search(self, side: str, boundary: Boundary | None) -> Search | None:
@@ -107,26 +108,26 @@ class TypedWindow:
         return None if any(map(self._searches_many, found)) else tuple(found)
 
     def _searches_many(self, conjunction: Conjunction) -> bool:
-        """Whether two comparisons would each need a search of its own."""
+        """Return whether two comparisons would each need a separate search."""
         return sum(not self.is_monotone(c) or c.operator == "<>" for c in conjunction.compares) > 1
 
     def is_monotone(self, compare: Compare) -> bool:
-        """Whether the searched sum grows or falls with the position: it is the position, or ORDER BY's first key."""
+        """Return whether the searched sum is monotone in the position: it is the position, or ORDER BY's first key."""
         part, *others = compare.searched
         return not others and (part.role == "position" or part.expr == self.order)
 
     @property
     def descending(self) -> bool:
-        """Whether ORDER BY's first key falls from tuple to tuple."""
+        """Return whether ORDER BY's first key decreases from tuple to tuple."""
         return self.window.order[0].descending
 
     @property
     def roles(self) -> frozenset[str]:
-        """The roles of the variables that boundaries declare."""
+        """Return the roles of the variables that boundaries declare."""
         return frozenset(role for _, role in self.window.variables.values())
 
     def with_end(self, when: Expr, only: bool) -> TypedWindow:
-        """With another condition of END."""
+        """Return the clause with another condition of END."""
         assert self.window.end is not None
         return replace(self, window=replace(self.window, end=replace(self.window.end, when=when), only=only))
 
@@ -140,7 +141,7 @@ class _Normal:
         self.typed, self.sides, self.searched = typed, typed.window.variables, side
 
     def alternatives(self, node: Expr, positive: bool) -> list[Conjunction]:
-        """The disjunctive normal form of `node` (or of its negation)."""
+        """Return the disjunctive normal form of `node` (or of its negation)."""
         sides = self.sides_of(node)
         if len(sides) <= 1 and not node.find(QueryExpression):
             return self.one_sided(node if positive else exp.Not(this=node.copy()), next(iter(sides), ""))
@@ -189,7 +190,7 @@ class _Normal:
         return self.linear(left, operator, right)
 
     def whole(self, node: Expr) -> Summand | None:
-        """An expression over one role of one side as a single part."""
+        """Return an expression over one role of one side as a single summand; None for other expressions."""
         used = {self.sides[c.name] for c in node.find_all(exp.Column) if c.name in self.sides}
         if len(used) > 1 or node.find(QueryExpression):
             return None
@@ -201,7 +202,7 @@ class _Normal:
         return Summand(side, role, substituted(node, dict.fromkeys(self.sides, reference(ITEM))))
 
     def linear(self, left: Expr, operator: str, right: Expr) -> Compare:
-        """Both sides as sums, the searched summands on the left."""
+        """Return both sides as sums, with the searched summands on the left."""
         summands = self.summands(left, 1) + self.summands(right, -1)
         searched = [p for p in summands if p.side == self.searched]
         known = [Summand(p.side, p.role, p.expr, -p.sign) for p in summands if p.side != self.searched]
@@ -236,7 +237,7 @@ class _Normal:
 
 
 def compared(typed: TypedWindow, node: Expr) -> Compare | None:
-    """A comparison of END's tuple and its neighbours as sums; None for other conditions, and where sums are not exact."""
+    """Return a comparison of END's tuple and its neighbors as sums; None for other conditions, and for inexact sums."""
     inner = node.unnest()
     if type(inner) not in OPERATORS:
         return None

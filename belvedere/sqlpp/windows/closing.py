@@ -1,7 +1,8 @@
-"""Which alternatives of END never move back as the start, or the label, moves on.
+"""Alternatives of END that never move back as the start, or the label, advances.
 
-In: the normal forms of a window's boundaries. Out: the alternatives' places. What such an alternative ends for one start it ends, there or
-earlier, for all starts before it. So a few rows around a change, or around a cut, hold all windows that reach across it.
+In: the normal forms of a window's boundaries. Out: the indexes of the alternatives. If such an alternative ends the
+window of one start, it ends the windows of all earlier starts there or earlier. So a few rows around a change, or
+around a cut, contain all windows that extend across it.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from belvedere.sqlpp.windows.boundary_classes import Compare, Conjunction, Searc
 
 
 def closing_of(found: Search, typed: TypedWindow, nullable: bool = False) -> tuple[int, ...]:
-    """The places of END's alternatives that never move back as the start moves on; `nullable` as in `moves_on`."""
+    """Return the indexes of END's alternatives that never move back as the start advances; `nullable` as in
+    `moves_on`."""
     return tuple(n for n, c in enumerate(found) if moves_on(c, typed, nullable))
 
 
 def frame_closing(typed: TypedWindow, nullable: bool = False) -> tuple[int, ...]:
-    """LABEL: as `closing_of`, where each window has its label or ends before it, and its start lies at a distance before the label.
+    """Return the same for LABEL, if each window has its label or ends before it, and starts at a distance before the
+    label.
 
-    START counts from the label, by positions (`lp - sp = 3`) or ORDER BY's key (`l.day - s.day <= 7`), so it moves on with the labels.
-    Only alternatives of END that do not know the start: there is none for the first labels.
+    START counts from the label, by positions (`lp - sp = 3`) or ORDER BY's key (`l.day - s.day <= 7`), so it advances
+    with the labels. Only alternatives of END that do not read the start qualify, since the first labels have none.
     """
     window, start, end = typed.window, typed.start, typed.end
     if window.tumbling or start is None or end is None or len(start) != 1:
@@ -52,12 +55,12 @@ def frame_closing(typed: TypedWindow, nullable: bool = False) -> tuple[int, ...]
 
 
 def is_before(compare: Compare) -> bool:
-    """Whether a tuple is the one at some distance before another, or may be."""
+    """Return whether a comparison selects a tuple at some distance before another."""
     return compare.operator == "=" and constant_of(compare) < 0
 
 
 def moves_on(conjunction: Conjunction, typed: TypedWindow, nullable: bool) -> bool:
-    """Whether an end that one start finds is found, there or earlier, by all starts before it.
+    """Return whether an end found for one start is found, there or earlier, for all starts before it.
 
     `nullable`: some tuple may have no order key.
     """
@@ -68,7 +71,7 @@ def moves_on(conjunction: Conjunction, typed: TypedWindow, nullable: bool) -> bo
 
 
 def _grows(compare: Compare, typed: TypedWindow, nullable: bool, at_once: bool) -> bool:
-    """Whether a tuple that is far enough for a start is so for all starts before it."""
+    """Return whether a tuple that is far enough from one start is far enough from all starts before it."""
     if not typed.is_monotone(compare) or any(p.sign < 0 for p in compare.searched):
         return False
     counted = compare.searched[0].role == "position"
@@ -88,7 +91,10 @@ def _grows(compare: Compare, typed: TypedWindow, nullable: bool, at_once: bool) 
 
 
 def _moves(parts: tuple[Summand, ...], typed: TypedWindow, way: int, key: int) -> bool:
-    """Whether a sum over the start never falls (`way` 1) or never rises (-1) from tuple to tuple; the order key moves by `key`."""
+    """Return whether a sum over the start never decreases (`way` 1) or never increases (-1) along the tuples.
+
+    The order key moves by `key`.
+    """
     return all(
         p.side == ""
         or (p.role == "position" and p.sign == way)
@@ -109,7 +115,7 @@ def _keyed(expr: Expr) -> Expr:
 
 
 def _key_shift(compare: Compare) -> float:
-    """The sum of what is added to the order key of the known tuple, durations in microseconds; NaN where it is not written down."""
+    """Return the sum added to the known tuple's order key, durations in microseconds; NaN if it is not constant."""
     total = 0.0
     for part in compare.known:
         expr = part.expr
@@ -122,7 +128,7 @@ def _key_shift(compare: Compare) -> float:
 
 
 def length_of(expr: Expr) -> float:
-    """A number or duration; NaN for other expressions."""
+    """Return the value of a number or duration; NaN for other expressions."""
     if isinstance(expr, exp.Literal) and not expr.is_string:
         return float(expr.name)
     inner = expr.expressions[0] if called(expr) == "DURATION" else None
@@ -131,7 +137,7 @@ def length_of(expr: Expr) -> float:
 
 
 def constant_of(compare: Compare) -> float:
-    """The sum of the known numbers; far below all others where they are not written down."""
+    """Return the sum of the known numbers; a value far below all others if they are not constant."""
     total = 0
     for part in compare.known:
         if not part.side:

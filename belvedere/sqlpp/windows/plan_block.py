@@ -42,7 +42,7 @@ class BlockPlanner(ResultPlanner):
     """Plans one block."""
 
     def typed(self) -> TypedWindow:
-        """The clause with the types of what it reads."""
+        """Return the clause with the types of its expressions."""
         item = reference(ITEM)
         fields = {n: exp.Dot(this=item.copy(), expression=exp.to_identifier(n)) for n in self.variables}
         order = substituted(self.window.order[0].expr, fields if len(fields) > 1 else dict.fromkeys(fields, item))
@@ -51,7 +51,7 @@ class BlockPlanner(ResultPlanner):
     def boundaries(
         self, typed: TypedWindow
     ) -> tuple[specs.BoundarySpec | None, specs.BoundarySpec, specs.BoundarySpec | None]:
-        """LABEL, START and END."""
+        """Return LABEL, START and END."""
         window = self.window
         label = self.single(window.label.when) if window.label is not None else None
         alone = window.label is None and not window.start.unbounded
@@ -59,13 +59,13 @@ class BlockPlanner(ResultPlanner):
         return label, start, None if window.end is None else self.searched(window.end, typed.end, typed)
 
     def single(self, when: Expr | None) -> specs.BoundarySpec:
-        """A boundary that one tuple decides alone."""
+        """Return a boundary that depends on one tuple alone."""
         if when is None or (isinstance(when, exp.Boolean) and when.this):
             return specs.BoundarySpec()
         return specs.BoundarySpec(local=(self.condition(when),))
 
     def searched(self, boundary: Boundary, found: Search | None, typed: TypedWindow) -> specs.BoundarySpec:
-        """A boundary that is looked for from a known tuple on; `found` is its normal form."""
+        """Return a boundary that is searched from a known tuple on; `found` is its normal form."""
         if boundary.unbounded:
             return specs.BoundarySpec(unbounded=True)
         if found is None:
@@ -84,7 +84,7 @@ class BlockPlanner(ResultPlanner):
         )
 
     def compare(self, atom: Compare, typed: TypedWindow) -> specs.CompareSpec:
-        """A comparison of two tuples by columns of the rows."""
+        """Return a comparison of two tuples by columns of the rows."""
         key = self.window.order[0]
         position = atom.searched[0].role == "position"
         direction = 0 if not typed.is_monotone(atom) else 1 if position or not key.descending else -1
@@ -110,7 +110,7 @@ class BlockPlanner(ResultPlanner):
         return (*found, *(Order(column(c)) for c in ties))
 
     def resolved(self, output: specs.ResultColumn) -> specs.ResultColumn:
-        """The output with row columns in place of texts."""
+        """Return the output with row columns in place of texts."""
 
         def column(text: str) -> str:
             return self.column(SqlValue(text, self.texts[text]))
@@ -125,7 +125,7 @@ class BlockPlanner(ResultPlanner):
         return output
 
     def results(self) -> QueryBlock:
-        """The rest of the block over the kernel's output; fills `after` and `used`."""
+        """Return the rest of the block over the kernel's output; fills `after` and `used`."""
         window = self.window
         for variable, (side, role) in window.variables.items():
             self.after[variable] = self.boundary_value(side, role)
@@ -140,7 +140,7 @@ class BlockPlanner(ResultPlanner):
         return replace(self.block, window_lets=lets, window_having=having, select=select)
 
     def use(self, expr: Expr, local: Mapping[str, Value]) -> Value:
-        """Note which outputs an expression reads."""
+        """Record the outputs that an expression reads."""
         try:
             value = translate(expr, local)
         except Untranslatable:
@@ -160,7 +160,7 @@ class BlockPlanner(ResultPlanner):
             self.used.update(COLUMN.findall(value.missing))
 
     def flag(self, side: str, role: str) -> str | None:
-        """The text that says whether a boundary's tuple is MISSING; None for never."""
+        """Return the condition that a boundary's tuple is MISSING; None for never."""
         window = self.window
         always = {
             "label": True,
@@ -182,7 +182,7 @@ class BlockPlanner(ResultPlanner):
         return self.mirrored(self.item, side, role, flag)
 
     def mirrored(self, value: Value, side: str, role: str, flag: str | None) -> Value:
-        """The item's value, leaf by leaf, as gathered at a boundary."""
+        """Return the item's value at a boundary, leaf by leaf."""
         missing = flag
         if value.missing is not None:
             missing = any_of(flag, self.gathered(SqlValue(value.missing, pa.bool_()), side, role).sql)
@@ -199,7 +199,7 @@ def _is_leaf(part: Summand) -> bool:
 
 
 def key_columns(keys: Sequence[Value]) -> list[SqlValue]:
-    """The values by which rows are in one partition, in the order of partitions."""
+    """Return the values that identify a partition, in the order of partitions."""
     found: list[SqlValue] = []
     for value in map(merge, keys):
         found.append(value)

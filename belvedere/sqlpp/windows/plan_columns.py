@@ -20,7 +20,7 @@ from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Value, merge
 
 @dataclass
 class PlanColumns:
-    """The columns of one block's plan. `variables` are pinned, `outside` are the values of names outside the block."""
+    """The columns of one block's plan. `variables` are pinned; `outside` has the values of outer names."""
 
     block: QueryBlock
     variables: Mapping[str, Value]
@@ -46,7 +46,7 @@ class PlanColumns:
         return Object(dict(self.variables))
 
     def column(self, value: SqlValue) -> str:
-        """The row column that holds the value."""
+        """Return the row column that holds the value."""
         if value.sql not in self.columns:
             plain = value.sql.strip("`") if is_column(value.sql) else self.names.fresh("r")
             self.columns[value.sql] = plain
@@ -54,7 +54,7 @@ class PlanColumns:
         return self.columns[value.sql]
 
     def text(self, value: SqlValue) -> str:
-        """The value's text, with its type noted."""
+        """Return the value's text, and record its type."""
         self.texts.setdefault(value.sql, value.type)
         return value.sql
 
@@ -62,7 +62,7 @@ class PlanColumns:
         return merge(translate(expr, {**self.outside, **self.variables}))
 
     def output(self, output: specs.ResultColumn, type_: pa.DataType) -> SqlValue:
-        """The column that the kernels give."""
+        """Return the column of a kernel output."""
         self.candidates[output.output] = output
         self.types[output.output] = stored_type(type_)
         return SqlValue(name(output.output), type_)

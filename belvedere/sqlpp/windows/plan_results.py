@@ -40,7 +40,7 @@ from belvedere.sqlpp.windows.plan_terms import TermPlanner
 
 
 class ResultPlanner(TermPlanner):
-    """Replaces what a query says about the window by variables over the kernel's output."""
+    """Replaces a query's expressions on the window by variables over the kernel's output."""
 
     def rewrite(self, expr: Expr) -> Expr:
         span = expr.meta.get("span")
@@ -56,7 +56,7 @@ class ResultPlanner(TermPlanner):
         return isinstance(node, exp.Column) and node.name == self.window.name.text
 
     def starred(self, node: Any) -> str | None:
-        """The field's name of `w[*].field`."""
+        """Return the name of the field in `w[*].field`; None for other nodes."""
         if not isinstance(node, exp.Dot) or not isinstance(node.this, exp.Bracket):
             return None
         bracket = node.this
@@ -88,7 +88,7 @@ class ResultPlanner(TermPlanner):
         return None
 
     def rows(self) -> Value:
-        """The window as an array of items; those that are MISSING, and their fields that are, stay so."""
+        """Return the window as an array of items. MISSING items and fields stay MISSING."""
         item, window = self.item, self.window
         closed = window.end is not None and (window.only or window.end.unbounded)
         exact = closed and (window.label is None or window.start.unbounded)
@@ -105,7 +105,7 @@ class ResultPlanner(TermPlanner):
         return Array(array.sql, pa.list_(item.type), None, None, lambda t: with_missing(read(t), missing(t)))
 
     def nth(self, value: Value, place: int) -> Value:
-        """`w[place]`, leaf by leaf."""
+        """Return `w[place]`, leaf by leaf."""
         if isinstance(value, Object):
             leaves = {n: self.nth(f, place) for n, f in value.fields.items()}
             if not leaves:
@@ -117,7 +117,7 @@ class ResultPlanner(TermPlanner):
         return replace(self.output(output, value.type), missing=name(output.flag))
 
     def members(self, value: Value) -> SqlValue:
-        """The window's rows as an array; elements that are MISSING are NULL in it."""
+        """Return the window's rows as an array, with NULL for MISSING elements."""
         if isinstance(value, Object):
             leaves = [(n, merge(f)) for n, f in value.fields.items()]
             output = specs.Members(self.names.fresh("o"), tuple((n, self.text(s)) for n, s in leaves), False)
@@ -127,7 +127,7 @@ class ResultPlanner(TermPlanner):
         return self.output(output, pa.list_(value.type))
 
     def aggregate(self, function: str, node: Expr) -> Value | None:
-        """An aggregate of the window's rows; None where its argument has another form."""
+        """Return an aggregate of the window's rows; None if its argument has another form."""
         prefix, kind = function.split("_", 1)
         fraction = 0.5
         if kind == "PERCENTILE":
@@ -142,9 +142,8 @@ class ResultPlanner(TermPlanner):
         return None if source is None else self.aggregated(kind, prefix == "STRICT", fraction, *source)
 
     def source(self, argument: Expr) -> tuple[SqlValue, SqlValue | None, bool] | None:
-        """Return the aggregated expression of the item: value, restriction, and whether the MISSING of an unclosed
-        window counts.
-        """
+        """Return the aggregated expression of the item: value, filter, and whether the MISSING of an unclosed window
+        counts."""
         starred = self.starred(argument)
         if starred is not None:
             return merge(field_of(self.item, starred)), None, True
@@ -172,7 +171,7 @@ class ResultPlanner(TermPlanner):
     def aggregated(
         self, kind: str, strict: bool, fraction: float, value: SqlValue, where: SqlValue | None, extra: bool
     ) -> Value | None:
-        """The aggregate of a value of the rows; None where the array of these is aggregated."""
+        """Return the aggregate of a value of the rows; None if the array of the values must be aggregated instead."""
         numeric = kind not in ("COUNT", "MIN", "MAX", "DISTINCT")
         kind = {"MEDIAN": "PERCENTILE", "STDDEV": "STDDEV_SAMP", "VARIANCE": "VAR_SAMP"}.get(kind, kind)
         decimal = pa.types.is_decimal(value.type)
@@ -201,13 +200,14 @@ class ResultPlanner(TermPlanner):
 
 
 def _object(text: str, type_: pa.DataType) -> Object:
-    """An object that is MISSING where its text is NULL."""
+    """Return an object that is MISSING if its text is NULL."""
     whole = SqlValue(text, type_)
     return Object({f.name: field_of(whole, f.name) for f in type_}, f"({text} IS NULL)")
 
 
 def _leaves(value: Value, leaves: list[tuple[str, SqlValue]]) -> Callable[[str], Value]:
-    """Adds the columns of a value and of its flags; gives what reads it from the text of an object of these."""
+    """Append the columns of a value and of its flags. Return a function that reads the value from an object of
+    these."""
 
     def leaf(found: SqlValue) -> str:
         leaves.append((f"l{len(leaves)}", found))
@@ -222,7 +222,7 @@ def _leaves(value: Value, leaves: list[tuple[str, SqlValue]]) -> Callable[[str],
 
 
 def _simple_subquery(node: QueryExpression, window: str) -> tuple[str, Expr, Expr | None] | None:
-    """`(SELECT VALUE e FROM w AS x WHERE c)` as (x, e, c)."""
+    """Return `(SELECT VALUE e FROM w AS x WHERE c)` as (x, e, c); None for other queries."""
     block = node.query.blocks[0]
     if not block.sources or block.select.value is None:
         return None

@@ -1,7 +1,8 @@
 """Conditions on tuples as terms that the kernels evaluate for many tuples at once.
 
-In: WHEN of a boundary, or a part of it. Out: a `Term` whose leaves are columns of the rows: whatever reads one tuple alone is a column that
-Spark computes; arithmetic, comparisons and logic between tuples are left. `Untranslatable` for everything else, which is refused.
+In: WHEN of a boundary, or a part of it. Out: a `Term` whose leaves are columns of the rows. An expression that reads
+one tuple alone becomes a column that Spark computes. The kernels compute arithmetic, comparisons and logic between
+tuples. `Untranslatable` rejects everything else.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class TermPlanner(PlanColumns):
         return self.window.variables
 
     def condition(self, expr: Expr) -> specs.Term:
-        """The condition as a term: TRUE, FALSE or unknown."""
+        """Return the condition as a term: TRUE, FALSE or unknown."""
         leaf = self.leaf(expr)
         if leaf is not None:
             return self.column_of(leaf, boolean(leaf.expr, self.over_item()))
@@ -85,7 +86,8 @@ class TermPlanner(PlanColumns):
         return self.chosen(node)
 
     def is_long(self, leaf: Summand) -> bool:
-        """Whether it is calculated of decimals that have few digits, and has more: its parts are read."""
+        """Return whether a result has too many decimal digits while its operands fit: then its operands are read
+        instead."""
         if type(leaf.expr.unnest()) not in ARITHMETIC and not isinstance(leaf.expr, exp.Neg | exp.Paren):
             return False
         type_ = merge(translate(leaf.expr, self.over_item())).type
@@ -117,7 +119,7 @@ class TermPlanner(PlanColumns):
         raise Untranslatable(f"{name or type(node).__name__} between tuples")
 
     def contained(self, value: Expr, array: Expr) -> specs.Term:
-        """Whether an array of one tuple has a value of another."""
+        """Return whether an array of one tuple contains a value of another."""
         leaves = self.leaf(value), self.leaf(array)
         if leaves[0] is None or leaves[1] is None:
             raise Untranslatable("IN over arrays that are made between tuples")
@@ -131,7 +133,7 @@ class TermPlanner(PlanColumns):
         return specs.OperationTerm("in", columns)
 
     def joined_texts(self, nodes: Sequence[Expr]) -> TypedTerm:
-        """Texts of several tuples, joined."""
+        """Return texts of several tuples, concatenated."""
         given = [self.term(n) for n in nodes]
         if any(not pa.types.is_string(t) and not pa.types.is_null(t) for _, t in given):
             raise Untranslatable("CONCAT of other values than texts between tuples")
@@ -165,7 +167,7 @@ class TermPlanner(PlanColumns):
 
     @staticmethod
     def alike(given: Sequence[TypedTerm]) -> tuple[list[specs.Term], pa.DataType]:
-        """Values of one kind."""
+        """Convert values to one type."""
         types = [t for _, t in given if not pa.types.is_null(t)]
         common = unify(types) if types else pa.null()
         if common is None or len({term_kind(t) for t in types}) > 1 or term_kind(common) == "other":
@@ -197,14 +199,14 @@ class TermPlanner(PlanColumns):
         return (specs.OperationTerm("text", (made,)) if in_column else made), value.type
 
     def constant_term(self, value: SqlValue) -> specs.ConstantTerm:
-        """The value that is the same for all rows: a column where Spark must compute it."""
+        """Return a value that is the same for all rows, as a column if Spark must compute it."""
         known = constant_of(value.sql)
         return specs.ConstantTerm(column=self.column(value)) if known is Open else specs.ConstantTerm(known)
 
-    # -- what reads one tuple alone: columns of the rows --
+    # -- expressions on one tuple alone: columns of the rows --
 
     def leaf(self, node: Expr) -> Summand | None:
-        """The expression over `$item`, where it reads one tuple and not its position."""
+        """Return the expression over `$item` if it reads one tuple and not its position; else None."""
         names = free_in(node) & set(self.sides)
         own = {self.sides[n] for n in names}
         side, role = next(iter(own), ("", "position"))
@@ -216,7 +218,7 @@ class TermPlanner(PlanColumns):
         return {**self.outside, ITEM: self.item}
 
     def read(self, leaf: Summand) -> TypedTerm:
-        """A column of numbers, times, spans or booleans."""
+        """Return a column of numbers, times, durations or booleans."""
         value = merge(translate(leaf.expr, self.over_item()))
         if pa.types.is_null(value.type):
             return specs.ConstantTerm(), value.type
@@ -229,7 +231,7 @@ class TermPlanner(PlanColumns):
         return specs.ColumnTerm(leaf.side, leaf.role, self.column(value), self.where_missing(leaf, value))
 
     def where_missing(self, leaf: Summand, value: SqlValue) -> specs.ConstantTerm:
-        """The value where the tuple is MISSING."""
+        """Return the value for a MISSING tuple."""
         found = merge(translate(leaf.expr, {**self.outside, ITEM: MISSING_VALUE}))
         if pa.types.is_null(found.type) or found.missing == "TRUE":
             return specs.ConstantTerm()
@@ -238,7 +240,7 @@ class TermPlanner(PlanColumns):
         return self.constant_term(as_term(found))
 
     def pair(self, left: Summand, right: Summand) -> tuple[specs.Term, specs.Term]:
-        """Two columns that can be compared."""
+        """Return two columns that can be compared."""
         values = [self.whole(x) for x in (left, right)]
         if any(pa.types.is_null(v.type) for v in values):
             return specs.ConstantTerm(), specs.ConstantTerm()
@@ -250,7 +252,7 @@ class TermPlanner(PlanColumns):
         return one, other
 
     def whole(self, leaf: Summand) -> SqlValue:
-        """The value as one SQL text; an object as a text that is equal where the object is."""
+        """Return the value as one SQL text; an object becomes a text that is equal if the object is."""
         value = translate(leaf.expr, self.over_item())
         if pa.types.is_map(value.type):
             raise Untranslatable("a comparison of maps")
@@ -258,7 +260,7 @@ class TermPlanner(PlanColumns):
         return text_key(value) if flat else merge(value)
 
     def total(self, parts: Sequence[Summand]) -> specs.Term:
-        """A sum of whole numbers, times and spans."""
+        """Return a sum of whole numbers, times and durations."""
         found: specs.Term | None = None
         for part in sorted(parts, key=lambda p: -p.sign):
             one = self.summand(part)
@@ -275,7 +277,7 @@ class TermPlanner(PlanColumns):
 
 
 def kind(type_: pa.DataType) -> str:
-    """Return the class of values that a value can be compared with."""
+    """Return the class of comparable values to which a type belongs."""
     if pa.types.is_integer(type_) or pa.types.is_floating(type_):
         return "number"
     if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
@@ -284,18 +286,18 @@ def kind(type_: pa.DataType) -> str:
 
 
 DECIMAL_DIGITS = 18
-"""Digits of decimals that 64 bits hold."""
+"""Maximum number of decimal digits that fit 64 bits."""
 
 
 def term_kind(type_: pa.DataType) -> str:
-    """What a value may be calculated with: decimals are numbers, and texts are joined."""
+    """Return the class of values that can be combined: decimals are numbers, and texts are concatenated."""
     if pa.types.is_string(type_):
         return "text"
     return "number" if pa.types.is_decimal(type_) else kind(type_)
 
 
 def as_term(value: SqlValue) -> SqlValue:
-    """A value as terms have it: a decimal as the whole number of its last digits."""
+    """Return a value in the form of terms: a decimal as its unscaled whole number."""
     if not pa.types.is_decimal(value.type):
         return comparable(value, None)
     if value.type.precision > DECIMAL_DIGITS:
@@ -307,7 +309,7 @@ def as_term(value: SqlValue) -> SqlValue:
 
 
 def aligned(given: TypedTerm, common: pa.DataType) -> specs.Term:
-    """A number as one of another type: with more decimals, or as a double."""
+    """Convert a number to another type: with more decimals, or as a double."""
     term, type_ = given
     scale = type_.scale if pa.types.is_decimal(type_) else 0
     if pa.types.is_decimal(common):
@@ -321,7 +323,7 @@ def aligned(given: TypedTerm, common: pa.DataType) -> specs.Term:
 
 
 def calculated(node: Expr, left: TypedTerm, right: TypedTerm) -> TypedTerm:
-    """`+ - * / DIV %` of two values; of decimals with all their digits."""
+    """Return `+ - * / DIV %` of two values; decimals keep all digits."""
     types = left[1], right[1]
     type_ = arithmetic_type(node, *types)
     if type_ is None or term_kind(type_) == "other":
@@ -338,7 +340,7 @@ def calculated(node: Expr, left: TypedTerm, right: TypedTerm) -> TypedTerm:
 
 
 def comparable(value: SqlValue, common: pa.DataType | None) -> SqlValue:
-    """A value as the kernels compare it."""
+    """Return a value in the form that the kernels compare."""
     type_ = value.type
     if pa.types.is_date(type_) or pa.types.is_timestamp(type_) or type_ == DURATION:
         return SqlValue(micros(value), pa.int64())
@@ -350,7 +352,7 @@ def comparable(value: SqlValue, common: pa.DataType | None) -> SqlValue:
 
 
 def text_key(value: Value) -> SqlValue:
-    """An object as text that is equal exactly where the objects are, for deep equality of objects of one type."""
+    """Return an object as text that is equal exactly if the objects are, for deep equality of objects of one type."""
     if not isinstance(value, Object):
         raise Untranslatable("a comparison of objects")
     parts = []

@@ -1,10 +1,11 @@
-"""Which windows of a partition a change can reach: those that a query must find again after it.
+"""Windows of a partition that a change can affect, which must be computed again after it.
 
-In: a clause and its block. Out: `Ranges`, or why any window of the partition may change; the END that bounds the windows.
+In: a clause and its block. Out: `Ranges`, or the reason that any window of the partition may change; the END that
+bounds the windows.
 
-A window is a function of the tuples from its start (the one before it, with PREV) to its end (the one after it, with
-NEXT), unless it counts from the partition's first tuple (AT) or ends at its edge (UNBOUNDED). So a change reaches only
-the windows around it, and their earliest start is known:
+A window is a function of the tuples from its start (with PREV, the one before it) to its end (with NEXT, the one after
+it). The exceptions are windows that count from the partition's first tuple (AT) or end at its edge (UNBOUNDED). So a
+change affects only the windows around it, and their earliest start is known:
 
 * TUMBLING: each search begins at a window's start, and the stored windows before the change are still right.
 * SLIDING: if END never moves back as the start moves forward, a window that is closed for one tuple is closed for all
@@ -53,7 +54,7 @@ def ranges_of(typed: TypedWindow, block: QueryBlock, column: Column | None) -> R
         return replace(found, closing=closing) if closing else _why_not_closing(typed, column.nullable)
     if not closing:
         return "windows may reach from any row before their labels to any row after them"
-    # `frame_closing` takes no other END before the label than one tuple: a window without it is dropped for good
+    # `frame_closing` allows an END before the label only at one tuple: a window without it is dropped permanently
     before = typed.end is not None and len(typed.end) == 1 and any(map(is_before, typed.end[0].compares))
     end = WindowEnd.BEFORE_LABEL if before else WindowEnd.CONDITION
     return replace(found, form=WindowForm.LABELLED, closing=closing, end=end)
@@ -66,7 +67,7 @@ def _why_not_closing(typed: TypedWindow, nullable: bool) -> str:
 
 
 def _reaches_far(window: WindowBy) -> str:
-    """Why windows depend on rows at the partition's edge; nothing where they do not."""
+    """Return the reason that windows depend on rows at the partition's edge; "" if they do not."""
     if window.label is not None and window.tumbling:
         return "TUMBLING windows with LABEL are chosen from those of all labels before"
     if window.start.unbounded:
@@ -77,20 +78,21 @@ def _reaches_far(window: WindowBy) -> str:
 
 
 def _is_counted(type_: pa.DataType) -> bool:
-    """Types whose values every store sorts as numbers."""
+    """Return whether every store sorts values of the type as numbers."""
     return bool(
         pa.types.is_integer(type_) or pa.types.is_date32(type_) or (pa.types.is_timestamp(type_) and type_.unit == "us")
     )
 
 
 def _alternatives(when: Expr | None) -> list[Expr]:
-    """The conditions that OR joins at the top."""
+    """Return the conditions that OR joins at the top level."""
     inner = when.unnest() if when is not None else exp.true()
     return [*_alternatives(inner.left), *_alternatives(inner.right)] if isinstance(inner, exp.Or) else [inner]
 
 
 def _closing(typed: TypedWindow, nullable: bool) -> Iterator[int]:
-    """The places of END's alternatives whose nearest tuple never moves back as the start, or the label, moves on."""
+    """Yield the indexes of END's alternatives whose nearest tuple never moves back as the start, or the label,
+    advances."""
     window = typed.window
     assert window.end is not None
     alternatives = _alternatives(window.end.when)
@@ -103,7 +105,7 @@ def _closing(typed: TypedWindow, nullable: bool) -> Iterator[int]:
 
 
 def closing_search(typed: TypedWindow, closing: tuple[int, ...]) -> Search:
-    """The search for END by its closing alternatives alone."""
+    """Return the search for END by its closing alternatives alone."""
     window = typed.window
     assert window.end is not None
     alternatives = _alternatives(window.end.when)

@@ -1,8 +1,9 @@
-"""Whether the windows of a query can be found from the last open one on, once a bound on ORDER BY's key makes those before it final.
+"""Resumption of the window search at the last open window, once a bound on ORDER BY's key makes earlier windows final.
 
-In: a clause and its block. Out: a `Resume`, or None where some window may depend on rows of any age. Windows without LABEL end at the
-first END at or after their start, so a window with a settled end never changes, unless it counts from the partition's first tuple (AT), or
-lies at the partition's edge (UNBOUNDED). One that looks back (PREV, LABEL) needs some rows before it.
+In: a clause and its block. Out: a `Resume`, or None if some window may depend on rows of any age. Windows without LABEL
+end at the first END at or after their start. So a window with a final end never changes, unless it counts from the
+partition's first tuple (AT) or ends at the partition's edge (UNBOUNDED). A window that looks back (PREV, LABEL) needs
+some rows before it.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from belvedere.sqlpp.windows.closing import length_of
 
 
 def resume_of(typed: TypedWindow, column: Column | None, ranges: Ranges | None, block: QueryBlock) -> Resume | None:
-    """By which column, ORDER BY's first key, and whether windows look beside their tuples. `ranges` are known where windows with LABEL move
-    on with it.
+    """Return the column of the bound (ORDER BY's first key), and whether windows read tuples beside their own.
+
+    `ranges` are known for windows with LABEL that advance with the key.
     """
     window, key = typed.window, typed.window.order[0]
     labelled = window.label is not None
@@ -33,7 +35,7 @@ def resume_of(typed: TypedWindow, column: Column | None, ranges: Ranges | None, 
     if "position" in typed.roles and not only_distances(block, typed):
         return None
     if "previous" in typed.roles and window.tumbling and window.end is not None:
-        return None  # what comes before the first row that stays might look like a start
+        return None  # the row before the first kept row might look like a start
     if column is None or key.descending or not is_time(column.type):
         return None
     if_timed = column.nullable and key.nulls_come_first
@@ -44,7 +46,7 @@ def resume_of(typed: TypedWindow, column: Column | None, ranges: Ranges | None, 
 
 
 def gap_of(typed: TypedWindow) -> Gap | None:
-    """An alternative of END that only asks how far the NEXT tuple is behind another one: `n.ts - e.ts > duration('PT5M')`."""
+    """Return the alternative of END that tests only the distance of NEXT: `n.ts - e.ts > duration('PT5M')`."""
     for conjunction in typed.end or ():
         if conjunction.known or len(conjunction.local) + len(conjunction.compares) != 1:
             continue
@@ -56,7 +58,7 @@ def gap_of(typed: TypedWindow) -> Gap | None:
 
 
 def _gap_in(compare: Compare, typed: TypedWindow) -> Gap | None:
-    """From `next - other > length`."""
+    """Return the gap in `next - other > length`; None for other comparisons."""
     parts = [(p, p.sign) for p in compare.searched] + [(p, -p.sign) for p in compare.known]
     ahead = [sign for p, sign in parts if p.role == "next"]
     others = [(p, sign) for p, sign in parts if p.side and p.role != "next"]
@@ -71,13 +73,13 @@ def _gap_in(compare: Compare, typed: TypedWindow) -> Gap | None:
 
 
 def neighbours_of(typed: TypedWindow) -> frozenset[Neighbour]:
-    """The tuples beside their own that conditions read."""
+    """Return the neighbor tuples that conditions read."""
     named = {"previous": Neighbour.PREVIOUS, "next": Neighbour.NEXT}
     return frozenset(named[role] for role in typed.roles if role in named)
 
 
 def only_distances(block: QueryBlock, typed: TypedWindow) -> bool:
-    """Whether positions are only subtracted from each other."""
+    """Return whether positions are only subtracted from each other."""
     window = typed.window
     places = {name for name, (_, role) in window.variables.items() if role == "position"}
     whens = [] if window.end is None else [(window.end.when, typed.end)]
@@ -92,7 +94,7 @@ def only_distances(block: QueryBlock, typed: TypedWindow) -> bool:
 
 
 def _is_apart(found: Search | None, places: set[str]) -> bool:
-    """Whether a boundary compares differences of positions alone."""
+    """Return whether a boundary compares differences of positions alone."""
     if found is None:
         return False
     for conjunction in found:
@@ -106,7 +108,7 @@ def _is_apart(found: Search | None, places: set[str]) -> bool:
 
 
 def _without_differences(expr: Expr, places: set[str]) -> Expr:
-    """The expression with a number for each difference of two positions."""
+    """Return the expression with a number in place of each difference of two positions."""
 
     def is_place(node: Expr) -> bool:
         return isinstance(node, exp.Column) and node.name in places
