@@ -1,8 +1,9 @@
-"""Which operators epochs maintain and which requests compute: the cheapest choice, found as a minimum cut.
+"""Choice of the operators that epochs maintain and that requests compute: the cheapest one, found as a minimum cut.
 
-In: operators with what each would cost in either place, in seconds of processor time a second. Out: the operators to maintain. Costs are
-additive: an operator costs `maintain` or `read`, and `store` where it is maintained and requests read it. What a maintained operator
-reads must be maintained. So the choice is a project selection problem (Picard 1976), whose optimum is a minimum cut.
+In: operators with the cost of each in both places, in seconds of processor time per second. Out: the operators to
+maintain. Costs are additive: an operator costs `maintain` or `read`, and `store` if it is maintained and requests read
+it. The inputs of a maintained operator must be maintained. The choice is therefore a project selection problem (Picard
+1976), whose optimum is a minimum cut.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from belvedere.catalog.hints import Placement
 
 MAINTAINED, READ = "maintained", "read"
 UNITS = 10**9
-"""Capacities are whole nanoseconds a second: sums of them are exact."""
+"""Capacity units per second of cost: capacities are integer nanoseconds per second, so their sums are exact."""
 NEVER = float("inf")
-"""The capacity of an edge that no cut goes through."""
+"""Capacity of an edge that no cut contains."""
 HEAVIEST = 2.0**20
 GAIN = 0.2
-"""A choice changes where it saves more than this share of the cost, so that it does not swing."""
+"""Minimum share of the cost that a new choice must save to replace the present one. It prevents oscillation."""
 
 
 @dataclass(frozen=True)
@@ -28,31 +29,30 @@ class CostedOperator:
 
     name: str
     maintain: float = 0.0
-    """Cost of maintaining it in epochs."""
+    """Cost of maintaining the operator in epochs."""
     store: float = 0.0
     """Cost of writing its changes to the database."""
     read: float = 0.0
-    """Cost of computing it in requests."""
+    """Cost of computing the operator in requests."""
     readers: tuple[str, ...] = ()
     """The operators that read it."""
     asked: bool = False
-    """Whether requests read its rows themselves: it is the result of a public view."""
+    """Whether requests read its rows directly: it is the result of a public view."""
     fixed: Placement | None = None
-    """Where it must be computed: what the database cannot say is maintained, and so is what would break a promised latency."""
+    """Place where it must be computed. Operators that the database cannot express are maintained, as are those that
+    would break a promised latency."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The maintained operators, and what the choice costs."""
+    """The maintained operators, and the cost of the choice."""
 
     maintained: frozenset[str]
     cost: float
 
 
 def cost_of(operators: Mapping[str, CostedOperator], maintained: Collection[str]) -> float:
-    """Return the cost of a choice; infinite if it is not valid because a maintained operator would read one that is
-    not.
-    """
+    """Return the cost of a choice, or infinity if a maintained operator would read one that is not maintained."""
     total = 0.0
     for name, operator in operators.items():
         if operator.fixed is not None and (operator.fixed is Placement.MAINTAIN) != (name in maintained):
@@ -69,8 +69,8 @@ def cost_of(operators: Mapping[str, CostedOperator], maintained: Collection[str]
 
 
 def cheapest(operators: Mapping[str, CostedOperator]) -> Choice:
-    """The choice of the least cost. Raises ValueError where what is fixed contradicts itself."""
-    import networkx as nx  # a start that asks for no choice does without
+    """Return the choice with the least cost. Raises ValueError if fixed placements contradict each other."""
+    import networkx as nx  # not needed by a start without a choice
 
     graph = nx.DiGraph()
     graph.add_nodes_from((MAINTAINED, READ))
@@ -94,9 +94,9 @@ def cheapest(operators: Mapping[str, CostedOperator]) -> Choice:
 
 
 def weighed(operators: Mapping[str, CostedOperator], most: float) -> Mapping[str, CostedOperator]:
-    """The operators with what epochs do made so dear that the cheapest choice has them do at most `most` seconds a second.
+    """Weight the cost of epochs so that in the cheapest choice they take at most `most` seconds per second.
 
-    Where no choice does, they are as dear as can be (a Lagrangian relaxation; the weights are powers of two).
+    If no choice achieves this, the maximum weight is used (a Lagrangian relaxation; the weights are powers of two).
     """
     weight, found = 1.0, operators
     while weight < HEAVIEST and epoch_seconds(operators, cheapest(found).maintained) > most:
@@ -111,7 +111,8 @@ def epoch_seconds(operators: Mapping[str, CostedOperator], maintained: Collectio
 
 
 def next_choice(operators: Mapping[str, CostedOperator], today: Collection[str]) -> Choice:
-    """The cheapest choice for each group of connected operators, where it saves more than `GAIN` of what can be saved; else today's."""
+    """Return the cheapest choice for each group of connected operators if it saves more than `GAIN` of the possible
+    saving; otherwise today's choice."""
     maintained: set[str] = set()
     for group in _groups(operators):
         best, cost = cheapest(group), cost_of(group, today)

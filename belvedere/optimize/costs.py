@@ -48,43 +48,43 @@ from belvedere.plan.plan_properties import is_linear
 PAGE = 100.0
 """Rows per request if unknown: the API's own limit."""
 PASSED = 1 / 3
-"""The share of rows that a filter lets through where nothing is known."""
+"""Share of rows that pass a filter if nothing is known."""
 
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Seconds of processor time."""
+    """Cost coefficients, in seconds of processor time."""
 
     stage: float = 0.04
-    """A stage of an epoch that something changes."""
+    """A stage of an epoch with changes."""
     joined: float = 0.1
     """A stage that joins."""
     linear: float = 0.000_000_2
-    """A changed row through a filter, a projection, a union."""
+    """A changed row through a filter, a projection or a union."""
     changed: float = 0.000_001
-    """A changed row that any other operator reads, or that a join makes."""
+    """A changed row that any other operator reads, or that a join produces."""
     made: float = 0.000_012
-    """A changed row that it makes: found by key in the state, computed, written there."""
+    """A changed row of an operator's result: found by key in the state, computed, and written to the state."""
     write: float = 0.000_004
-    """A changed row of a table of the database."""
+    """A changed row written to a table of the database."""
     indexed: float = 0.000_002
-    """A changed row of an index of such a table."""
+    """A changed row written to an index of such a table."""
     kept: float = 0.000_000_000_2
-    """A second of a row that is stored beside those that are there anyway: merges, indexes, copies."""
+    """A second of storing one more row in the state: merges, indexes, copies."""
     request: float = 0.000_01
     """An operator of a request's query."""
     projected: float = 0.000_000_025
-    """A row that goes through a request's query as it is, or with other columns."""
+    """A row that passes through a request's query unchanged, or with other columns."""
     read: float = 0.000_000_04
-    """A row that it reads and tests."""
+    """A row that a request reads and tests."""
     grouped: float = 0.000_000_2
-    """A row that it sorts or puts into a group."""
+    """A row that a request sorts or groups."""
     matched: float = 0.000_000_4
     """A row of either side of a join."""
 
 
 def keep_coefficients(costs: Coefficients, path: Path) -> None:
-    """Keep what was measured. Raises B7068 where it cannot be written."""
+    """Store measured coefficients. Raises B7068 if the file cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(costs), indent=2) + "\n", encoding="utf-8")
@@ -113,24 +113,25 @@ class Workload:
 
     rows: Mapping[str, float] = field(default_factory=dict)
     changed: Mapping[str, float] = field(default_factory=dict)
-    """Rows that come or go in an epoch."""
+    """Rows inserted or deleted in an epoch."""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """Seconds that an epoch takes for a view, where it is maintained now."""
+    """Seconds of an epoch for a view that is maintained now."""
     requests: Mapping[str, float] = field(default_factory=dict)
-    """Requests a second that read a view."""
+    """Requests per second that read a view."""
     latency: Mapping[str, float] = field(default_factory=dict)
-    """The most seconds that a request may take to compute a view, or a query template."""
+    """Maximum seconds for a request to compute a view or a query template."""
     templates: Mapping[str, float] = field(default_factory=dict)
-    """Requests a second for a query template."""
+    """Requests per second for a query template."""
     pause: float = 1.0
     """Seconds from one epoch to the next."""
     distinct: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """Distinct values of a relation's column."""
+    """Number of distinct values of a relation's column."""
 
 
 @dataclass
 class Sizes:
-    """Rows, and changed rows an epoch, of plans: known ones of relations, else estimated from those below."""
+    """Rows of plans, and changed rows per epoch. Those of relations are known, others are estimated from their
+    inputs."""
 
     workload: Workload
     plans: Mapping[str, Node] = field(default_factory=dict)
@@ -139,11 +140,11 @@ class Sizes:
     _changed: dict[Node, float] = field(default_factory=dict)
 
     def rows(self, node: Node) -> float:
-        """How many rows a plan has."""
+        """Return the number of rows of a plan."""
         return self._find(node, self._rows, self.workload.rows, self._estimated)
 
     def changed(self, node: Node) -> float:
-        """How many rows of a plan come or go in an epoch."""
+        """Return the number of a plan's rows that are inserted or deleted in an epoch."""
         return self._find(node, self._changed, self.workload.changed, self._moved)
 
     def _find(
@@ -160,7 +161,7 @@ class Sizes:
 
     @cached_property
     def _names(self) -> dict[Node, str]:
-        """The relations that hold the rows of a plan."""
+        """Return the relations that hold the rows of a plan."""
         return {plan: id_ for id_, plan in self.plans.items()}
 
     def _estimated(self, node: Node) -> float:
@@ -169,7 +170,8 @@ class Sizes:
         return max(below, default=0.0) if cost is None else cost.rows(self, node, below)
 
     def groups(self, below: Node, keys: Iterable[Expr]) -> float:
-        """How many groups rows are in: as many as the keys have values together, where they are columns whose values were counted."""
+        """Return the number of groups: the number of combined values of the keys, if they are columns with counted
+        values."""
         rows, count = self.rows(below), 1.0
         for key in keys:
             stored = stored_columns(below, key.name) if isinstance(key, exp.Column) else ()
@@ -186,7 +188,7 @@ class Sizes:
 
 
 Estimate = Callable[[Sizes, Any, list[float]], float]
-"""Rows, or changed rows, of an operator, given those of its inputs."""
+"""Function that estimates the rows, or changed rows, of an operator from those of its inputs."""
 
 
 def _sum(sizes: Sizes, node: Node, below: list[float]) -> float:
@@ -202,7 +204,8 @@ def _passed(sizes: Sizes, node: Node, below: list[float]) -> float:
 
 
 def _made_again(sizes: Sizes, node: Node, below: list[float]) -> float:
-    """A changed row takes an old row of the result away and gives a new one."""
+    """Estimate the changes of an operator in which a changed row deletes an old row of the result and inserts a new
+    one."""
     return min(2 * sum(below), 2 * sizes.rows(node))
 
 
@@ -224,7 +227,7 @@ def _first_rows(sizes: Sizes, node: TopK, below: list[float]) -> float:
 
 @dataclass(frozen=True)
 class OperatorCost:
-    """Estimates of an operator where nothing was measured."""
+    """Estimates of an operator for which nothing was measured."""
 
     rows: Estimate = _most
     changed: Estimate = _sum
@@ -260,11 +263,12 @@ NOT_COSTED: dict[type[Node], str] = {
     SplAggregate: "of the order of its input: at most a firing for each row",
     SplJoin: "of the order of its greater input",
 }
-"""Why nothing better is known of the others than that they have as many rows, and changes, as their inputs."""
+"""Reasons why the other operators have no estimate of their own. They count as having the rows and changes of their
+inputs."""
 
 
 def maintaining(node: Node, sizes: Sizes, costs: Coefficients) -> float:
-    """Seconds of an epoch for an operator, whose input is maintained too."""
+    """Return the seconds of an epoch for an operator whose input is maintained too."""
     moved = sum(sizes.changed(i) for i in node.inputs)
     if moved == 0:
         return 0.0
@@ -276,18 +280,20 @@ def maintaining(node: Node, sizes: Sizes, costs: Coefficients) -> float:
 
 
 def storing(node: Node, sizes: Sizes, costs: Coefficients) -> float:
-    """Seconds of an epoch for writing the changes of an operator to the database: linear ones alone are a stage for that."""
+    """Return the seconds of an epoch for writing an operator's changes to the database. Linear operators need a stage
+    of their own for that."""
     changed = sizes.changed(node)
     return costs.write * changed + (costs.stage / 2 if changed and _has_no_stage(node) else 0.0)
 
 
 def _has_no_stage(node: Node) -> bool:
-    """Whether all operators of a plan are linear: they are no stage of their own but where their rows are stored."""
+    """Return whether all operators of a plan are linear. They have no stage of their own unless their rows are
+    stored."""
     return all(is_linear(n) or isinstance(n, Scan) for n in node.walk())
 
 
 def computing(node: Node, sizes: Sizes, costs: Coefficients, share: float) -> float:
-    """Seconds of a request for an operator, of whose result it needs a `share`."""
+    """Return the seconds of a request for an operator of whose result it needs a `share`."""
     read = sum(sizes.rows(i) for i in node.inputs) * share
     simple = is_linear(node) or (
         isinstance(node, TopK) and not node.partition
@@ -298,10 +304,11 @@ def computing(node: Node, sizes: Sizes, costs: Coefficients, share: float) -> fl
 
 
 def passed_share(node: Node, share: float) -> float:
-    """The share of an operator's input that a request reads for a share of its result: an index finds the rows through simple operators."""
+    """Return the share of an operator's input that a request reads for a share of its result. Indexes find rows through
+    simple operators."""
     return share if is_linear(node) or isinstance(node, Join | Union) else 1.0
 
 
 def first_share(node: Node, sizes: Sizes) -> float:
-    """The share of a view that a request reads."""
+    """Return the share of a view that a request reads."""
     return min(1.0, PAGE / max(1.0, sizes.rows(node)))

@@ -1,8 +1,9 @@
-"""The fewest indexes that serve a relation's reads.
+"""The smallest set of indexes that serves a relation's reads.
 
-In: per read the columns that it compares for equality, in any order, and those that follow in theirs. Out: lists of columns, so that each
-read finds its own at the beginning of one. A read lies before another if an index of the other can begin with it: the indexes
-are the paths of a least cover of that order, which is a maximum matching (Dilworth 1950, Fulkerson 1956).
+In: per read, the columns that it compares for equality, in any order, and those that follow in a fixed order. Out:
+lists of columns; each read finds its columns at the beginning of one list. A read precedes another if an index for the
+other can begin with its columns. The indexes are the paths of a minimum path cover of that order, which is a maximum
+matching (Dilworth 1950, Fulkerson 1956).
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ class ReadBy:
     ordered: Columns = ()
 
     def is_before(self, other: ReadBy) -> bool:
-        """Whether an index for the other read can begin with one for this."""
+        """Return whether an index for the other read can begin with one for this read."""
         if self.equal == other.equal:
             return self.ordered == other.ordered[: len(self.ordered)]
         return {*self.equal, *self.ordered} <= set(other.equal)
 
 
 def read_by(equal: Iterable[str], ordered: Iterable[str] = ()) -> ReadBy:
-    """The columns of a read, each once. The first of an order is as one that is equal: nothing is before it."""
+    """Return the columns of a read, each once. The first column of an order counts as equal, since nothing
+    precedes it."""
     first = dict.fromkeys(equal)
     rest = [c for c in dict.fromkeys(ordered) if c not in first]
     if not first and rest:
@@ -38,7 +40,7 @@ def read_by(equal: Iterable[str], ordered: Iterable[str] = ()) -> ReadBy:
 
 
 def covering(reads: Iterable[ReadBy]) -> tuple[Columns, ...]:
-    """The fewest lists of columns that begin with each read's."""
+    """Return the smallest set of column lists such that one begins with each read's columns."""
     requested = sorted(_with_orders({r for r in reads if r.equal}))
     places = range(len(requested))
     order = [
@@ -49,8 +51,8 @@ def covering(reads: Iterable[ReadBy]) -> tuple[Columns, ...]:
 
 
 def _matching(order: list[tuple[Place, Place]], before: list[Place]) -> dict[Place, Place]:
-    """A maximum matching, in both directions."""
-    import networkx as nx  # 285 modules, which most scripts do without
+    """Return a maximum matching, in both directions."""
+    import networkx as nx  # loads 285 modules that most scripts do not need
 
     graph = nx.Graph(order)
     graph.add_nodes_from(before)
@@ -59,7 +61,8 @@ def _matching(order: list[tuple[Place, Place]], before: list[Place]) -> dict[Pla
 
 
 def _with_orders(reads: set[ReadBy]) -> set[ReadBy]:
-    """The reads, in the order of others that begin with just their columns: those need no index of their own."""
+    """Return the reads. A read takes the order of another one that begins with exactly its columns, so it needs no
+    index of its own."""
 
     def with_order(read: ReadBy) -> ReadBy:
         for other in sorted(reads):
@@ -73,7 +76,7 @@ def _with_orders(reads: set[ReadBy]) -> set[ReadBy]:
 
 
 def _path(requested: list[ReadBy], matched: dict[Place, Place], first: int) -> Columns:
-    """The columns of the reads from the first one on, each in the place that the reads before it leave."""
+    """Return the columns of the reads from the first one on, each after those of the reads before it."""
     columns: list[str] = []
     place: int | None = first
     while place is not None:

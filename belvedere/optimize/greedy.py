@@ -1,7 +1,8 @@
-"""The greedy rule of DataSQRL 0.11, to compare with: constants, no sizes, no rates.
+"""The greedy rule of DataSQRL 0.11, for comparison: constants, no sizes, no rates.
 
-In: operators and the nodes that they are. Out: those that it maintains. From the sources up each operator goes where its constant is
-less: 1 in the database, a tenth of the product of its join's sides in the stream processor. What cannot be there goes to the other place.
+In: operators and their plan nodes. Out: the operators that the rule maintains. From the sources up, each operator is
+placed where its constant is less: 1 in the database, a tenth of the product of its join's sides in the stream
+processor. An operator that cannot be there gets the other place.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ NO_EQUALITY = 100.0
 
 
 def greedy(catalog: Catalog, operators: Mapping[str, CostedOperator], nodes: Mapping[str, Node]) -> frozenset[str]:
-    """The operators that the rule maintains, as far as what is fixed allows."""
+    """Return the operators that the rule maintains, as far as fixed placements allow."""
     feeding: dict[str, list[str]] = {n: [] for n in operators}
     for name, operator in operators.items():
         for reader in operator.readers:
@@ -39,7 +40,7 @@ def greedy(catalog: Catalog, operators: Mapping[str, CostedOperator], nodes: Map
     for name in operators:
         decide(name)
     todo = [n for n, kept in maintained.items() if kept]
-    while todo:  # what a maintained operator reads is maintained
+    while todo:  # the inputs of a maintained operator are maintained
         for name in feeding[todo.pop()]:
             if not maintained[name]:
                 maintained[name] = True

@@ -1,9 +1,9 @@
-"""Which indexes a stored relation needs for the reads that the API makes.
+"""Indexes that a stored relation needs for the API's reads.
 
-In: a catalog and a relation's id. Out: the fewest lists of columns for them: the key (a row by its key, the
-order of pages), a view's own order, the target side of relationships with their order, the columns that query templates and relationships
-compare with parameters, those that the arguments of hints compare. A view that is computed when it is read asks
-all of this of what it reads. Templates that the choice lets scan ask for nothing.
+In: a catalog and a relation's id. Out: the smallest set of column lists for them. Reads use the key (a row by its key,
+the order of pages), a view's own order, the target side of relationships with their order, the columns that query
+templates and relationships compare with parameters, and those that the arguments of hints compare. A view that is
+computed at read time passes these reads on to its inputs. Templates that scan by choice need no index.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from belvedere.schema import HISTORY, Schema
 
 
 def read_indexes(catalog: Catalog, relation: str) -> tuple[Columns, ...]:
-    """The indexes of a stored relation that the API shows; none for one that it does not show."""
+    """Return the indexes of a stored relation that the API shows; empty for other relations."""
     relation = relation.removesuffix(HISTORY)  # versions are read by the same columns
     if relation not in catalog.public | catalog.placement.parts or relation in catalog.placement.at_read:
         return ()
@@ -40,7 +40,7 @@ def read_indexes(catalog: Catalog, relation: str) -> tuple[Columns, ...]:
 
 
 def _asked(catalog: Catalog, relation: str) -> list[ReadBy]:
-    """By which columns the API reads a relation, whether it is stored or not."""
+    """Return the columns by which the API reads a relation, whether it is stored or not."""
     schema = catalog.schema_of(relation)
     requested = [read_by((), schema.key or ())]
     requested += [_of_relationship(r, schema) for r in catalog.relationships if r.target == relation]
@@ -56,7 +56,7 @@ def _asked(catalog: Catalog, relation: str) -> list[ReadBy]:
 
 
 def _of_arguments(arguments: Iterable[QueryArgument]) -> list[ReadBy]:
-    """The columns that are always given, and each other one after them."""
+    """Return the columns that are always given, and each other column after them."""
     required = [a.column for a in arguments if a.required]
     return [read_by(required, [a.column]) for a in arguments if not a.required] or [read_by(required)]
 
@@ -74,7 +74,8 @@ def _of_relationship(relationship: Relationship, schema: Schema) -> ReadBy:
 
 
 def _compared(condition: Expr | None, schema: Schema) -> tuple[list[str], list[str]]:
-    """The target's columns that a relationship says to equal a parameter, and those that it compares with one otherwise."""
+    """Return the target's columns that a relationship compares with parameters: first those compared for equality, then
+    the others."""
     equal: list[str] = []
     other: list[str] = []
     for part in map(_bare, conjuncts(condition)):
@@ -102,7 +103,7 @@ def _of_plan(plan: Node, relation: str) -> Iterator[ReadBy]:
 
 
 def _of_joins(plan: Node, relation: str) -> Iterator[ReadBy]:
-    """The columns by which a join finds the rows of a relation."""
+    """Yield the columns by which a join finds the rows of a relation."""
     for node in plan.walk():
         if not isinstance(node, Join):
             continue
@@ -118,14 +119,15 @@ def _of_joins(plan: Node, relation: str) -> Iterator[ReadBy]:
 
 
 def _read_below(read: ReadBy, plan: Node, relation: str) -> ReadBy:
-    """The same read of a relation below: of its equal columns those that are there, and its order where all of them are."""
+    """Translate a read to a relation below. It keeps those equal columns that exist there, and its order if all of its
+    columns exist there."""
     equal = [found for name in read.equal for found in _below((name,), plan, relation)]
     whole = len(equal) == len(read.equal)
     return read_by(equal, _below(read.ordered, plan, relation) if whole else ())
 
 
 def _below(columns: Columns, plan: Node, relation: str) -> Columns:
-    """The first of a plan's columns that are columns of a relation below, as they are called there."""
+    """Return the first of a plan's columns that are columns of a relation below, under their names there."""
     found: list[str] = []
     for name in columns:
         source = next((c for r, c in stored_columns(plan, name) if r == relation), None)
@@ -136,7 +138,7 @@ def _below(columns: Columns, plan: Node, relation: str) -> Columns:
 
 
 def stored_columns(node: Node, name: str) -> Iterator[tuple[str, str]]:
-    """The stored columns that a column of a plan is: what compares it can be asked of these instead."""
+    """Yield the stored columns behind a column of a plan. Comparisons of the column can use these instead."""
     if isinstance(node, Scan):
         yield node.relation, node.schema[name].name
     elif isinstance(node, Union):

@@ -41,11 +41,12 @@ class Operators:
     found: dict[str, CostedOperator] = field(default_factory=dict)
     places: dict[str, dict[Path, str]] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
-    """The operators' nodes, by name."""
+    """The nodes of the operators, by name."""
     shared: dict[Node, str] = field(default_factory=dict)
 
     def maintained_now(self, at_read: Mapping[str, Collection[Path]]) -> frozenset[str]:
-        """The operators that are maintained where these views are computed when they are read, but for the parts at these paths."""
+        """Return the operators that are maintained if these views are computed at read time, except for the parts at
+        these paths."""
         read: set[str] = set()
         for id_, parts in at_read.items():
             inside = {p for p in self.places[id_] if any(p[: len(part)] == part for part in parts)}
@@ -54,7 +55,7 @@ class Operators:
         return frozenset(self.found.keys() - (read - stays))
 
     def parts(self, id_: str, maintained: Collection[str]) -> tuple[Path, ...] | None:
-        """The topmost maintained operators of a view; None where all of it is maintained, and so stored."""
+        """Return the topmost maintained operators of a view, or None if the whole view is maintained and stored."""
         places = self.places[id_]
         if places[()] in maintained:
             return None
@@ -69,7 +70,7 @@ def operators_of(
     is_said: Callable[[Node], bool],
     must_be_stored: Callable[[str], bool],
 ) -> Operators:
-    """The operators of the public views, whose plans are `plans` in the order of definition."""
+    """Return the operators of the public views, whose plans are `plans` in the order of definition."""
     made = Operators(catalog, plans, workload, costs, Sizes(workload, plans))
     for id_, plan in plans.items():
         made.places[id_] = dict(_add(made, id_, plan, (), is_said))
@@ -114,7 +115,7 @@ def _add(
 
 
 def _below(made: Operators, id_: str, path: Path) -> Iterator[tuple[str, Path]]:
-    """The operators that one reads: of the same view, or the result of another public one."""
+    """Yield the inputs of an operator: operators of the same view, or the result of another public view."""
     for n, below in enumerate(made.nodes[made.places[id_][path]].inputs):
         if not isinstance(below, Scan):
             yield id_, (*path, n)
@@ -130,7 +131,7 @@ def _edges(made: Operators, id_: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_not_there(catalog: Catalog, node: Node) -> bool:
-    """Whether an operator reads what is not stored with all of its rows."""
+    """Return whether an operator reads a relation that is not stored with all of its rows."""
     for scan in (i for i in node.inputs if isinstance(i, Scan)):
         source = catalog.inputs.get(scan.relation)
         if scan.relation not in catalog.public or (source is not None and source.keep is not None):
@@ -139,10 +140,11 @@ def _is_not_there(catalog: Catalog, node: Node) -> bool:
 
 
 def _charge_requests(made: Operators, id_: str) -> None:
-    """Add what requests for a view cost each operator below it, where they compute it; what takes longer than promised is maintained."""
+    """Add the cost of requests for a view to each operator below it, if requests compute it. An operator that takes
+    longer than promised is maintained."""
     rate, most = made.workload.requests.get(id_, 0.0), made.workload.latency.get(id_)
     todo: list[tuple[str, Path, float]] = [(id_, (), first_share(made.plans[id_], made.sizes))]
-    spent = 0.0  # by all that the request may compute, on every branch
+    spent = 0.0  # by the total that the request may compute, on every branch
     while todo:
         view, path, share = todo.pop(0)
         name = made.places[view][path]
@@ -152,13 +154,13 @@ def _charge_requests(made: Operators, id_: str) -> None:
         late = most is not None and spent + seconds > most and operator.fixed is None
         fixed = Placement.MAINTAIN if late else operator.fixed
         made.found[name] = replace(operator, read=operator.read + rate * seconds, fixed=fixed)
-        if fixed is not Placement.MAINTAIN:  # what a maintained one reads is maintained too
+        if fixed is not Placement.MAINTAIN:  # the inputs of a maintained operator are maintained too
             spent += seconds
             todo += ((v, p, below_share) for v, p in _below(made, view, path))
 
 
 def scaled(made: Operators) -> Operators:
-    """With the seconds that epochs were measured to take for views that are maintained now, in the place of the formulas' sum."""
+    """Replace the formulas' sum by the measured seconds of epochs, for views that are maintained now."""
     found = dict(made.found)
     for id_, seconds in made.workload.seconds.items():
         names = {n for n in made.places.get(id_, {}).values() if not is_linear(made.nodes[n])}

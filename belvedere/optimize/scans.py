@@ -1,7 +1,8 @@
-"""Which query templates scan, as an index for them would cost more than it saves.
+"""Query templates that scan because an index would cost more than it saves.
 
-In: a catalog, a workload, coefficients. Out: for each such template what it would save and cost, in seconds of processor time a second. An
-index that serves other reads too is there anyway. A template whose promised latency a scan would break has its index.
+In: a catalog, a workload, coefficients. Out: the saving and the cost of each such template, in seconds of processor
+time per second. An index that also serves other reads exists anyway. A template keeps its index if a scan would break
+its promised latency.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from belvedere.plan.operators.nodes import Scan
 
 @dataclass(frozen=True)
 class ScanningTemplate:
-    """A template without an index of its own: what that saves, and what its scans cost."""
+    """A template without an index of its own, with the saving and the cost of its scans."""
 
     name: str
     indexes: tuple[tuple[str, Columns], ...]
@@ -28,14 +29,15 @@ class ScanningTemplate:
 
     @property
     def text(self) -> str:
-        """For people."""
+        """Return a description for users."""
         indexes = ", ".join(f"{r} ({', '.join(c)})" for r, c in self.indexes)
         costs = f"maintaining it would take {self.saved:.2g}, scanning takes {self.cost:.2g} s per second"
         return f"{self.name}: no index on {indexes}: {costs}"
 
 
 def scanning_templates(catalog: Catalog, workload: Workload, costs: Coefficients) -> tuple[ScanningTemplate, ...]:
-    """The templates that should scan, those that are asked most rarely first; one changes where that gains more than `GAIN`."""
+    """Return the templates that should scan, those with the fewest requests first. A template changes only if this
+    gains more than `GAIN`."""
     found: list[ScanningTemplate] = []
     chosen = replace(catalog, placement=replace(catalog.placement, scanning=frozenset()))
     for template in sorted(catalog.templates.values(), key=lambda t: workload.templates.get(t.name, 0.0)):

@@ -1,1 +1,2 @@
-"""Catalog -> pipeline: how each view is kept, what a start would change, what `explain` says."""
+"""From the catalog to the pipeline: the maintenance of each view, the changes that a start would make, and
+`explain`."""

@@ -1,7 +1,7 @@
-"""Advice of the optimizer for a script over its store: for each view where it is computed, the best placement, and why.
+"""Advice of the optimizer for a script over its store: for each view its present and its best placement, with reasons.
 
-In: a catalog and a store's URL: the choice, the figures of its epochs, the sizes of its relations. Out: `Advice`. The
-rates and latencies of requests come from the script and the project file.
+In: a catalog and a store's URL: the present choice, the figures of its epochs, the sizes of its relations. Out:
+`Advice`. The rates and latencies of requests come from the script and the project file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from belvedere.store.protocol import Store
 from belvedere.store.read.computed_views import is_said, must_be_stored, why_maintained
 
 RATE = 1.0
-"""Requests a second for a view of which nothing is known."""
+"""Requests per second assumed for a view without any information."""
 MIN_RATE = 0.01
 """Requests per second assumed for a view without recent requests."""
 ENOUGH = 10
@@ -45,7 +45,9 @@ PART = "in part at read"
 
 @dataclass(frozen=True)
 class ViewAdvice:
-    """A view's places: `maintained`, `at read`, `in part at read`. Costs are estimates in seconds of processor time per second."""
+    """A view's places: `maintained`, `at read`, `in part at read`. Costs are estimates in seconds of processor time
+    per second.
+    """
 
     name: str
     today: str
@@ -57,14 +59,15 @@ class ViewAdvice:
     bytes: int
     """Bytes of its table in the database."""
     rate: float
-    """Requests a second that are reckoned with."""
+    """Requests per second used in the calculation."""
     latency: float | None
-    """Mean seconds of a request, as the API has measured it."""
+    """Mean seconds of a request, measured by the API."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """The views, the choice to keep, and the cost of all of it today and then, in seconds of processor time per second."""
+    """The views, the choice to store, and the total cost today and with that choice, in seconds of processor time per
+    second."""
 
     views: tuple[ViewAdvice, ...]
     choice: PlacedViews
@@ -73,22 +76,22 @@ class Advice:
     pause: float
     """Seconds between epochs."""
     epoch: float
-    """Estimated seconds of an epoch by that choice."""
+    """Estimated seconds of an epoch with that choice."""
     scanning: tuple[ScanningTemplate, ...] = ()
     """The query templates that should have no index of their own."""
     was_scanning: frozenset[str] = frozenset()
     freshness: float | None = None
-    """The promised one, in seconds: half of it is for the epoch."""
+    """The promised freshness in seconds. Half of it is for the epoch."""
     epochs: int = 0
     """Number of measured epochs, at most `ENOUGH`."""
 
     @property
     def changes(self) -> bool:
-        """Whether the choice is another one than today's."""
+        """Return whether the choice differs from today's."""
         return any(v.today != v.best for v in self.views) or {t.name for t in self.scanning} != self.was_scanning
 
     def text(self, applied: bool) -> str:
-        """The places of the views with the reasons, and what they come to."""
+        """Return the places of the views with the reasons, and the totals."""
         width = max((len(v.name) for v in self.views), default=4)
         lines = [f"{v.name:<{width}}  {v.today} -> {v.best}: {v.reason}" for v in self.views]
         lines += [t.text for t in self.scanning]
@@ -98,7 +101,8 @@ class Advice:
         lines.append(f"saves {saved:.3g} s per epoch and {size:,} bytes")
         if self.freshness is not None and self.epoch > self.freshness / 2:
             lines.append(
-                f"an epoch takes about {self.epoch:.3g} s, more than half of the freshness target of {self.freshness:g} s: "
+                f"an epoch takes about {self.epoch:.3g} s, more than half of the freshness target of "
+                f"{self.freshness:g} s: "
                 "raise the freshness target, or give Spark more cores"
             )
         if self.epochs < ENOUGH:
@@ -115,7 +119,8 @@ class Advice:
 def advise(
     catalog: Catalog, url: str, expected: Mapping[str, Any], *, greedy: bool = False, costs: Coefficients | None = None
 ) -> Advice:
-    """The advice for a script over its store; `expected` is `[optimize]` of the project file. Raises B7063 for a store without an epoch."""
+    """Return the advice for a script over its store. `expected` is `[optimize]` of the project file. Raises B7063 for a
+    store without an epoch."""
     store = open_store(url)
     try:
         return advice_of(store, catalog, expected, greedy=greedy, costs=costs)
@@ -131,7 +136,7 @@ def advice_of(
     greedy: bool = False,
     costs: Coefficients | None = None,
 ) -> Advice:
-    """`advise` over an open store."""
+    """Return the advice as `advise` does, for an open store."""
     last = store.last_epoch()
     if last is None:
         raise fail("B7063", "the store has no state yet", hint="run its script first: `belvedere run SCRIPT`")
@@ -173,7 +178,7 @@ def advice_of(
 
 
 def made_operators(catalog: Catalog, workload: Workload, costs: Coefficients | None = None) -> Operators:
-    """The operators of a script's public views with their costs."""
+    """Return the operators of a script's public views with their costs."""
     plans = {i: whole_plan(catalog, i) for i in catalog.views if i in catalog.public}
     stored: Callable[[str], bool] = lambda i: must_be_stored(catalog, i)  # noqa: E731
     said: Callable[[Node], bool] = lambda n: is_said(n, catalog.database)  # noqa: E731
@@ -181,7 +186,8 @@ def made_operators(catalog: Catalog, workload: Workload, costs: Coefficients | N
 
 
 def placed_views(catalog: Catalog, made: Operators, choice: Choice) -> PlacedViews:
-    """The views that a choice lets requests compute, as the store keeps it; what the script says itself is left out."""
+    """Return the views that requests compute under a choice, in the stored form. Placements that the script sets itself
+    are left out."""
     found = {i: made.parts(i, choice.maintained) for i in made.plans if i not in catalog.hints.placed}
     return PlacedViews(
         {i: PlacedView(fingerprint_of(catalog, i), parts) for i, parts in found.items() if parts is not None}
@@ -189,7 +195,8 @@ def placed_views(catalog: Catalog, made: Operators, choice: Choice) -> PlacedVie
 
 
 def choose(store: Store, catalog: Catalog, expected: Mapping[str, Any], costs: Coefficients | None) -> Advice | None:
-    """Take the best choice for a start over a store and keep it there; None where it is today's, or too little is known yet."""
+    """Store the best choice for a start over a store, and return the advice. Return None if it is today's choice or too
+    little is known."""
     if store.last_epoch() is None:
         return None
     advice = advice_of(store, catalog, expected, costs=costs)
@@ -200,7 +207,7 @@ def choose(store: Store, catalog: Catalog, expected: Mapping[str, Any], costs: C
 
 
 def keep_choice(url: str, choice: PlacedViews) -> None:
-    """Keep a choice in the store: the next start takes it."""
+    """Store a choice; the next start uses it."""
     store = open_store(url)
     try:
         store.set_document(DOCUMENT, choice.as_text())
@@ -244,7 +251,7 @@ def _least(known: Mapping[str, float], id_: str, seconds: float | None) -> dict[
 
 
 def _sizes(store: Store, today: Catalog) -> dict[str, tuple[int, int]]:
-    """Rows and bytes of tables, and rows of views of the database."""
+    """Return rows and bytes of tables, and rows of views of the database."""
     found = dict(store.size())
     reader = store.reader()
     try:
@@ -257,7 +264,7 @@ def _sizes(store: Store, today: Catalog) -> dict[str, tuple[int, int]]:
 
 
 def _distinct_values(store: Store, today: Catalog) -> dict[tuple[str, str], float]:
-    """Return the numbers of distinct values of grouping columns: the database counts them now, so that epochs need not."""
+    """Return the numbers of distinct values of grouping columns. The database counts them now, so epochs need not."""
     plans = [whole_plan(today, i) for i in today.views if i in today.public]
     asked = {s for p in plans for n in p.walk() for c in _grouping_columns(n) for s in stored_columns(n.inputs[0], c)}
     stored, found = {t.name: t for t in store.tables() if not t.query}, dict[tuple[str, str], float]()
@@ -269,7 +276,7 @@ def _distinct_values(store: Store, today: Catalog) -> dict[tuple[str, str], floa
             column, rows = identifier(name), min(sizes[relation][0], SAMPLE)
             sample = f"SELECT {column} FROM {identifier(relation)} LIMIT {SAMPLE}"
             count = int(reader.execute(f"SELECT count(DISTINCT {column}) FROM ({sample}) AS sample")[0][0])
-            grows = count * 10 > rows  # nearly a key: more rows bring more values
+            grows = count * 10 > rows  # nearly a key: the number of values grows with the rows
             found[relation, name] = count * sizes[relation][0] / max(1, rows) if grows else count
     finally:
         reader.close()

@@ -1,9 +1,9 @@
-"""Choose how every view is maintained: catalog -> pipeline.
+"""Chooses how every view is maintained: catalog -> pipeline.
 
-In: a catalog whose views' plans carry their keys. Out: relations and stages. Views that are private and linear are inlined;
-every nonlinear operator becomes a stage whose output is stored, with the linear operators above it in the same stage. An
-operator's input is looked up in the stored relation below it, through the linear chain between; where there is none (a
-private stream, a union), the chain's result is stored for it. Nothing is run here.
+In: a catalog whose views' plans carry their keys. Out: relations and stages. Views that are private and linear are
+inlined. Every nonlinear operator becomes a stage whose output is stored, with the linear operators above it in the same
+stage. An operator's input is looked up in the stored relation below it, through the linear chain between. If there is
+none (a private stream, a union), the chain's result is stored. This module runs nothing.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ RULES: tuple[Rule, ...] = (
     KEYED,
     WHOLE,
 )
-"""In the order of choice: the first that applies maintains the operator."""
+"""The rules in the order of choice: the first that applies maintains the operator."""
 
 
 def without(*names: str, **options: bool) -> Options:
-    """Options that do not use the rules of these names. Raises ValueError for a rule that is not there or has no other behind it."""
+    """Return options without these rules. Raises ValueError for an unknown rule, or for one without a fallback."""
     known = {r.name for r in RULES if r.is_optional}
     if not set(names) <= known:
         raise ValueError(f"these are not rules that can be switched off: {', '.join(sorted(set(names) - known))}")
@@ -97,7 +97,7 @@ def plain(**options: bool) -> Options:
 
 
 def maintain(catalog: Catalog, options: Options | None = None) -> Pipeline:
-    """Decide how each public view, and what it builds on, is maintained."""
+    """Decide how each public view, and its inputs, are maintained."""
     options = options or Options()
     if options.share:
         plans = share_joins({i: v.plan for i, v in catalog.views.items()})
@@ -114,10 +114,12 @@ def maintain(catalog: Catalog, options: Options | None = None) -> Pipeline:
 
 
 def _roots(catalog: Catalog) -> tuple[str, ...]:
-    """Return the relations that must be stored: public ids, observed queries, exports, and inputs of query templates."""
+    """Return the relations that must be stored: public ids, observed queries, exports, and inputs of query
+    templates.
+    """
     order = (*catalog.inputs, *catalog.views, *catalog.subscriptions)
     exported = {e.relation for e in catalog.exports}
-    # a former definition makes events only where somebody reads them
+    # a former definition makes events only if somebody reads them
     events = {i: s for i, s in catalog.subscriptions.items() if i == s.name or i in exported}
     requested = set(catalog.public) | set(catalog.histories) | {s.view for s in events.values()} | set(events)
     requested |= exported & catalog.views.keys()
@@ -132,7 +134,7 @@ def _roots(catalog: Catalog) -> tuple[str, ...]:
 
 
 def _make(builder: Builder, id_: str) -> None:
-    """The stages behind an id."""
+    """Create the stages behind an id."""
     catalog = builder.catalog
     if id_ in catalog.inputs:
         maintain_input(builder, catalog.inputs[id_])

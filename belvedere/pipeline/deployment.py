@@ -55,13 +55,13 @@ class RelationChange:
     change: ChangeEffect
     reason: str
     rows: int = 0
-    """Number of rows served now."""
+    """Number of rows that clients can read now."""
     seconds: float = 0.0
     """Estimated processor time to fill it."""
     missed: tuple[str, ...] = ()
-    """The columns that clients will miss, or find with another type."""
+    """Columns that clients will miss, or find with another type."""
     hint: str = ""
-    """For a refused one: what to do."""
+    """Remedy for a refused relation."""
 
 
 @dataclass(frozen=True)
@@ -72,19 +72,19 @@ class Deployment:
     is_new: bool = False
     """Whether the store has no epoch yet."""
     gone: tuple[str, ...] = ()
-    """Query templates, and fields that lead to related rows, that clients will miss or that take other arguments."""
+    """Query templates and relationship fields that clients will miss, or that take other arguments."""
     read_again: tuple[str, ...] = ()
     """Ids of imports that are re-read from the start."""
     again: Mapping[str, int] = field(default_factory=dict)
-    """The ids of inputs whose rows so far are read again beside those that are stored, with their number."""
+    """Ids of inputs whose earlier rows are re-read beside the stored ones, with their number."""
     resent: Mapping[str, int] = field(default_factory=dict)
-    """Subscriptions and exported relations, by name, whose rows are all sent again, with their number."""
+    """Subscriptions and exported relations, by name, that send all rows again, with the number of rows."""
     lost: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Missing files of re-read imports: the number of missing files, and of all files; their rows cannot be re-read."""
     notices: tuple[str, ...] = ()
     """Further effects, in words."""
     refusals: tuple[BelvedereError, ...] = ()
-    """Why a start would be refused."""
+    """Reasons why a start would be refused."""
 
     def of(self, *kinds: ChangeEffect) -> tuple[RelationChange, ...]:
         """Return the relations with one of these effects."""
@@ -92,12 +92,12 @@ class Deployment:
 
     @property
     def takes_away(self) -> bool:
-        """Whether clients will miss something that is served now."""
+        """Return whether clients will miss something that is available now."""
         return bool(self.gone or self.lost) or any(c.missed or c.change is ChangeEffect.DROPPED for c in self.changes)
 
 
 READING = 0.000_015
-"""Seconds of processor time to read a row of a source again."""
+"""Seconds of processor time to re-read a row of a source."""
 
 
 def plan_deployment(
@@ -139,7 +139,7 @@ class _Comparison:
     broken: Mapping[str, BelvedereError]
     failed: tuple[Failed, ...] = ()
     before: dict[str, StoredTable] = field(default_factory=dict)
-    """The tables of relations that were filled."""
+    """The tables of relations that are filled now."""
 
     def __post_init__(self) -> None:
         filled = self.stored.filled_tables
@@ -192,7 +192,9 @@ class _Comparison:
                 )
 
     def read_again(self) -> Iterator[str]:
-        """Yield the imports that are re-read from the start, because the store no longer has or never had their rows."""
+        """Yield the imports that are re-read from the start, because the store no longer has or never had
+        their rows.
+        """
         known = self.stored.filled
         offsets = self.stored.last.offsets if self.stored.last is not None else {}
         read = (i for i, t in self.catalog.inputs.items() if t.source is not None and (i in known or offsets.get(i)))
@@ -218,7 +220,7 @@ class _Comparison:
         return [i for i in known if i in shown and (i in self.pipeline.served or i in self.catalog.placement.at_read)]
 
     def refused(self) -> dict[str, BelvedereError]:
-        """The errors that a start would raise, by the id of what they are about."""
+        """Return the errors that a start would raise, by the id of the affected relation."""
         if self.stored.last is None:
             return {}
         known, fresh = self.stored.filled, self.plan.fresh
@@ -280,7 +282,7 @@ class _Comparison:
         return RelationChange(id_, ChangeEffect.CHANGED, reason, seconds=self._seconds(id_))
 
     def _cause(self, relation: str) -> str:
-        """Its own definition, or what it reads."""
+        """Return the cause of a change: the relation's own definition, or an input."""
         known = self.stored.filled
         found = (n for n in self._walk(relation, lambda n: "$" not in n) if n != relation and "$" not in n)
         below = [n for n in found if n in self.plan.fresh | self.plan.evolved.keys() and n in known]
@@ -291,7 +293,7 @@ class _Comparison:
         )
 
     def _source_of(self, relation: str) -> str:
-        """Where the rows come from: relations that are stored, or the sources of inputs."""
+        """Return the source of the rows: stored relations, or the sources of inputs."""
         stored, again = dict[str, None](), list[str]()
         for name in self._walk(relation, self._is_there):
             table = self.catalog.inputs.get(name)
@@ -304,19 +306,19 @@ class _Comparison:
         return " and ".join(parts) or "filled by future rows"
 
     def _is_there(self, name: str) -> bool:
-        """Whether all rows of a relation are stored."""
+        """Return whether all rows of a relation are stored."""
         return name in self.plan.held or (
             self.pipeline.relations[name].stored and name not in self.plan.fresh | self.again.keys()
         )
 
     def _read_again(self, ids: Iterable[str]) -> str:
-        """That rows of inputs are read from their sources once more, and how many these are where that is known."""
+        """Return a text that says which inputs are re-read from their sources, with their number of rows if known."""
         rows = {i: f" ({self.again[i]:,} rows)" if i in self.again else "" for i in dict.fromkeys(ids)}
         names = ", ".join(f"{self.catalog.inputs[i].name}{count}" for i, count in rows.items())
         return f"filled by re-reading the sources of {names}"
 
     def _walk(self, relation: str, is_end: Callable[[str], bool]) -> Iterator[str]:
-        """The relation and what feeds it, not further than those at which a walk ends."""
+        """Yield the relation and its inputs, down to those at which a walk ends."""
         todo, seen = [relation], {relation}
         while todo:
             name = todo.pop(0)
@@ -340,7 +342,7 @@ class _Comparison:
 
 
 def _missed(before: Schema, after: Schema) -> tuple[str, ...]:
-    """The visible columns that are gone or have another type."""
+    """Return the visible columns that are gone or have another type."""
     found = []
     for column in before.visible:
         now = after.find(column.name)

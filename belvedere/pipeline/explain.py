@@ -1,7 +1,7 @@
-"""Say how each view is maintained: key, stages with their reasons, state, what is read at query time.
+"""Explains how each view is maintained: key, stages with their reasons, state, and the part computed at read time.
 
-In: a catalog and its pipeline. Out: plain data that the command line prints as JSON, or as lines for people. Sizes come from the store
-and are added by the caller.
+In: a catalog and its pipeline. Out: plain data that the command line prints as JSON, or as lines for people. The caller
+adds sizes from the store.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from belvedere.time.event_time import Clocks, bounds_by_input
 
 @dataclass(frozen=True)
 class StageExplanation:
-    """One step: the relation it makes, by which rule and why, from which relations."""
+    """One step: its output relation, its rule with the reason, and its input relations."""
 
     output: str
     rule: str
@@ -36,7 +36,7 @@ class StageExplanation:
 
 @dataclass(frozen=True)
 class StateExplanation:
-    """A stored relation that serves as state: its columns, its access paths, what bounds it."""
+    """A stored relation that serves as state: its columns, its access paths, and its bounds."""
 
     relation: str
     columns: tuple[str, ...]
@@ -46,7 +46,7 @@ class StateExplanation:
 
 @dataclass(frozen=True)
 class ViewExplanation:
-    """How one view is maintained."""
+    """Explanation of how one view is maintained."""
 
     name: str
     key: tuple[str, ...]
@@ -55,13 +55,13 @@ class ViewExplanation:
     reads: str
 
     def as_dict(self) -> dict[str, Any]:
-        """The explanation as JSON data."""
+        """Return the explanation as JSON data."""
         found: dict[str, Any] = _shown(asdict(self))
         return found
 
 
 def explain(catalog: Catalog, pipeline: Pipeline) -> tuple[ViewExplanation, ...]:
-    """One explanation per view and subscription that has stages of its own, in the order of definition."""
+    """Return one explanation per view and subscription that has stages of its own, in the order of definition."""
     owners = dict.fromkeys((*(s.owner for s in pipeline.stages), *pipeline.at_read))
     return tuple(_explain(o, catalog, pipeline) for o in owners)
 
@@ -92,7 +92,7 @@ def _stage(stage: Stage, pipeline: Pipeline) -> StageExplanation:
 
 
 def _timed_inputs(name: str, catalog: Catalog, pipeline: Pipeline) -> list[Input]:
-    """The inputs behind a relation that have event time."""
+    """Return the inputs behind a relation that have event time."""
     feeds = {n: s for s in pipeline.stages for n in (s.output, *s.states)}
     found: dict[str, None] = {}
     todo = [name]
@@ -106,13 +106,14 @@ def _timed_inputs(name: str, catalog: Catalog, pipeline: Pipeline) -> list[Input
 
 
 def _event_times(name: str, catalog: Catalog, pipeline: Pipeline) -> list[str]:
-    """The event-time columns of the inputs behind a relation whose bounds free it."""
+    """Return the event-time columns of the inputs behind a relation whose bounds free its rows."""
     inputs = [t for t in _timed_inputs(name, catalog, pipeline) if t.id not in pipeline.never_final]
     return sorted(f"{t.name}.{w.column}" for t in inputs for w in t.watermarks)
 
 
 def _why_retained(name: str, catalog: Catalog, pipeline: Pipeline) -> str:
-    """Why no bound frees a relation of an operator's own; nothing where there is no event time behind it."""
+    """Return why no bound frees a relation of an operator's own, or an empty text if no input behind it has
+    event time."""
     known = bounds_by_input(catalog, Clocks()).__getitem__
     timed = _timed_inputs(name, catalog, pipeline)
     users = readers_of_old_rows(pipeline, known, name)
@@ -151,7 +152,7 @@ def _state(relation: Relation, stage: Stage, catalog: Catalog, pipeline: Pipelin
 
 
 def _rows(relation: Relation, stage: Stage, pipeline: Pipeline) -> str:
-    """How many rows there are, by those of the inputs."""
+    """Return the number of rows in terms of the inputs' rows."""
     if relation.append_only:
         return "unbounded: it is append-only"
     held = stage.holds(relation)
@@ -160,7 +161,7 @@ def _rows(relation: Relation, stage: Stage, pipeline: Pipeline) -> str:
 
 
 def _appended_inputs(stage: Stage, pipeline: Pipeline) -> tuple[str, ...]:
-    """The inputs that have ever more rows and of which a stage may have ever more."""
+    """Return the inputs that grow without limit and that may make a stage grow too."""
     output = pipeline.relations[stage.output]
     if stage.is_input:
         return (stage.output,) if output.append_only else ()
@@ -183,7 +184,7 @@ def _reads(owner: str, relation: Relation, catalog: Catalog) -> str:
 
 
 def explanation_text(explanation: ViewExplanation, sizes: Mapping[str, Size] | None = None) -> str:
-    """One view's explanation for people."""
+    """Return one view's explanation as text for people."""
     sizes = sizes or {}
     key = ", ".join(explanation.key) or "none: it has one row"
     lines = [explanation.name, f"  key    {key}"]
@@ -200,7 +201,7 @@ def explanation_text(explanation: ViewExplanation, sizes: Mapping[str, Size] | N
 
 
 def _shown(data: Any) -> Any:
-    """The data with relations as people call them."""
+    """Return the data with relations under the names that people use."""
     if isinstance(data, dict):
         return {name: _shown(value) for name, value in data.items()}
     if isinstance(data, list | tuple):

@@ -1,7 +1,8 @@
-"""A choice of what is maintained, applied to a catalog: views that are computed when they are read, and the parts of them that are stored.
+"""A choice of maintained operators, applied to a catalog: views that are computed at read time, and the parts of them
+that are stored.
 
-In: a catalog, and the choice as the store keeps it. Out: the catalog with these views in `at_read`, and their parts as private views. A
-choice for a definition that has changed since is not applied: such a view is maintained.
+In: a catalog, and the choice as stored. Out: the catalog with these views in `at_read`, and their parts as private
+views. If a view's definition has changed since the choice, the view is maintained.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True)
 class PlacedView:
-    """A view that is computed when it is read, but for the operators at `parts`. `fingerprint` is that of its plan."""
+    """A view that is computed at read time, except for the operators at `parts`. `fingerprint` is that of its plan."""
 
     fingerprint: str
     parts: tuple[Path, ...] = ()
@@ -36,20 +37,20 @@ class PlacedView:
 
 @dataclass(frozen=True)
 class PlacedViews:
-    """The views that are computed when they are read, by id, and the query templates that scan."""
+    """The views that are computed at read time, by id, and the query templates that scan."""
 
     views: Mapping[str, PlacedView] = field(default_factory=dict)
     scanning: frozenset[str] = frozenset()
     """The query templates without an index of their own."""
 
     def as_text(self) -> str:
-        """The choice as the store keeps it."""
+        """Return the choice in its stored form."""
         views = {i: {"meaning": v.fingerprint, "parts": v.parts} for i, v in self.views.items()}
         return json.dumps({"views": views, "scanning": sorted(self.scanning)})
 
     @classmethod
     def of_text(cls, text: str | None) -> PlacedViews:
-        """The inverse of `as_text`; nothing for a store that has none."""
+        """Parse the text of `as_text`. The result is empty for a store without a choice."""
         if not text:
             return cls()
         found = json.loads(text)
@@ -58,19 +59,20 @@ class PlacedViews:
 
 
 def fingerprint_of(catalog: Catalog, id_: str) -> str:
-    """A fingerprint of a view's plan."""
+    """Return a fingerprint of a view's plan."""
     return hashlib.sha256(repr(whole_plan(catalog, id_)).encode()).hexdigest()[:24]
 
 
 def whole_plan(catalog: Catalog, id_: str) -> Node:
-    """A view's plan down to public relations, of those that the script does not let be unstored: the operators that a choice is about."""
+    """Return a view's plan down to public relations, except those that the script itself marks as not stored. These are
+    the operators of a choice."""
     at_read = {i for i, placed in catalog.hints.placed.items() if placed is Placement.AT_READ}
     private = {i: v.plan for i, v in catalog.views.items() if i not in catalog.public or i in at_read}
     return inline(catalog.views[id_].plan, private.get)
 
 
 def with_choice(catalog: Catalog, choice: PlacedViews) -> Catalog:
-    """The catalog with the choice, as far as it still fits it; hints of the script come first."""
+    """Return the catalog with the choice, as far as it still fits. Hints of the script take precedence."""
     scanning = choice.scanning & {t.name for t in catalog.templates.values()}
     catalog = replace(catalog, placement=replace(catalog.placement, scanning=scanning))
     for id_, placed in choice.views.items():
@@ -82,13 +84,14 @@ def with_choice(catalog: Catalog, choice: PlacedViews) -> Catalog:
             continue
         try:
             catalog = with_view_at_read(catalog, id_, placed.parts)
-        except BelvedereError:  # what it reads is stored otherwise now
+        except BelvedereError:  # its input is stored in another form now
             continue
     return catalog
 
 
 def with_view_at_read(catalog: Catalog, id_: str, parts: Collection[Path] = ()) -> Catalog:
-    """The catalog with a view that is computed when it is read, but for some parts. Raises B8024 where it cannot be."""
+    """Return the catalog with a view that is computed at read time, except for some parts. Raises B8024 if this is not
+    possible."""
     view = catalog.views[id_]
     plan, made = whole_plan(catalog, id_), dict[str, View]()
     for number, path in enumerate(sorted(parts), 1):
@@ -108,7 +111,7 @@ def with_view_at_read(catalog: Catalog, id_: str, parts: Collection[Path] = ()) 
 
 
 def _split(plan: Node, path: Path, name: str) -> tuple[Node, View]:
-    """The plan with a view in the place of the operator at `path`, and that view."""
+    """Return the plan with a view in place of the operator at `path`, and that view."""
     if not path:
         part = carry_keys(plan)
         return keep_columns(Scan(name, part.schema), plan.schema.names), View(name, name, part, part.schema)

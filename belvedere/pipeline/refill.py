@@ -17,7 +17,7 @@ from belvedere.plan.operators.nodes import Node, Scan
 
 V = TypeVar("V")
 DOCUMENT = "_backfill"
-"""The store's document of what is being filled, and how far it is; empty where nothing is."""
+"""The store's document of the relations being filled, and the progress; empty if none is."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class RunningViews:
 
 
 def running_views(catalog: Catalog, pipeline: Pipeline, plan: TablePlan) -> RunningViews:
-    """The catalog without what is new or changed and is computed of inputs in `plan.again`."""
+    """Remove new or changed relations that are computed from inputs in `plan.again` from the catalog."""
     late = _late_relations(pipeline, plan)
     ids = {i for i, relation in pipeline.served.items() if relation in late}
     ids |= {i for i, p in catalog.placement.at_read.items() if _scans(p) & (late | ids)}
@@ -49,7 +49,7 @@ def running_views(catalog: Catalog, pipeline: Pipeline, plan: TablePlan) -> Runn
 
 
 def _late_relations(pipeline: Pipeline, plan: TablePlan) -> frozenset[str]:
-    """The relations that are new or changed by themselves, and are computed of rows that are read again."""
+    """Return the relations that are new or changed themselves, and are computed from re-read rows."""
     behind, late = set(plan.again - plan.held), set(plan.refilled)
     for stage in pipeline.stages:
         is_new = stage.output in plan.fresh or not pipeline.relations[stage.output].stored

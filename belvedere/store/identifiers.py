@@ -15,8 +15,10 @@ MAX_NAME_BYTES = 63
 
 SYSTEM = OWN_TABLES
 RECORDS = frozenset({f"{SYSTEM}files", f"{SYSTEM}rejected", f"{SYSTEM}spans", f"{SYSTEM}retried"})
-"""Tables of the store with rows for people: which input was read, and which rows were rejected. They have these names in
-the database."""
+"""Tables of the store with rows for people: which input was read, and which rows were rejected.
+
+They have these names in the database.
+"""
 
 _RESERVED_COLUMNS = frozenset(
     {"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid", "rowid", "oid", "_rowid_"}
@@ -26,7 +28,9 @@ _RESERVED_PREFIXES = ("sqlite_", SYSTEM)
 
 
 def stored_name(name: str) -> str:
-    """Return the name of a relation or column in the store. It is unchanged unless a database would reject or cut it."""
+    """Return the name of a relation or column in the store. It is unchanged unless a database would reject or
+    cut it.
+    """
     folded = name.lower()
     if name in RECORDS:
         return name

@@ -175,7 +175,9 @@ class Store(Protocol):
         """Extend the lease of an owner that lost its connection. Raises B7007 as `renew`."""
 
     def holder(self) -> str | None:
-        """Return the owner of the lease, or None if it is free, has expired, or its process has ended. Locks nothing."""
+        """Return the owner of the lease, or None if it is free, has expired, or its process has ended. Locks
+        nothing.
+        """
 
     def verify_lease(self) -> None:
         """Raise B7007 if this store had the lease and has lost it."""

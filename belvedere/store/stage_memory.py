@@ -16,7 +16,9 @@ _SUFFIX = "suffix"
 
 
 def remembered(suffix: str, default: int | None) -> Any:
-    """Declare one number of a stage's memory, with the suffix of its stored name and its value before the first epoch."""
+    """Declare one number of a stage's memory, with the suffix of its stored name and its value before the first
+    epoch.
+    """
     return field(default=default, metadata={_SUFFIX: suffix})
 
 

@@ -1,4 +1,6 @@
-"""The stored form of a relation: the definition from which a store creates a table and readers read it. It runs no SQL."""
+"""The stored form of a relation: the definition from which a store creates a table and readers read it. It runs no
+SQL.
+"""
 
 from __future__ import annotations
 

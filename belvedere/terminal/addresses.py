@@ -1,6 +1,7 @@
-"""Where a store is, and at which address the API of `belvedere run` and `belvedere serve` listens.
+"""Location of a store, and the address at which the API of `belvedere run` and `belvedere serve` listens.
 
-In: what the command line gave, and the project file. Out: a host, a port. Whether the address may be used is for the API to say.
+In: the command line's options, and the project file. Out: a host, a port. The API decides whether the address is
+allowed.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ LOOPBACK = "127.0.0.1"
 StoreOption = Annotated[
     str | None, typer.Option("--store", help="where views are stored: sqlite:///file.db, postgresql://...")
 ]
-"""The option of commands that work on a store."""
+"""Option of commands that use a store."""
 
 
 def host_of(given: str | None, project: ProjectSettings) -> str:
-    """The address that was asked for, else the project file's, else the loopback address."""
+    """Return the requested address, else the project file's, else the loopback address."""
     return given or str(project.api.get("host", LOOPBACK))
 
 

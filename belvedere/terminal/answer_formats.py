@@ -1,6 +1,6 @@
 """The answer of a query as text: a table for people, JSON, CSV.
 
-In: Arrow rows. Out: text; how single values are written says `belvedere.values.row_texts`.
+In: Arrow rows. Out: text; `belvedere.values.row_texts` writes single values.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from belvedere.values.row_texts import as_table, json_text, python_rows, value_t
 
 
 def as_json(rows: pa.Table) -> str:
-    """A JSON array with one object per line."""
+    """Return a JSON array with one object per line."""
     lines = [json_text(row) for row in python_rows(rows)]
     return "[" + ",".join("\n" + line for line in lines) + ("\n]\n" if lines else "]\n")
 
 
 def as_csv(rows: pa.Table) -> str:
-    """CSV with a header; NULL is an empty field, nested values are JSON."""
+    """Return CSV with a header. NULL is an empty field, nested values are JSON."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(rows.column_names)

@@ -1,7 +1,7 @@
-"""Completion at the prompt: the words of its commands, else those that an editor offers in a script.
+"""Completion at the prompt: the words of its commands, or those that an editor offers in a script.
 
-In: the text before and after the cursor, the relations and query templates that a query may name. Out: words. It knows
-no terminal.
+In: the text before and after the cursor, and the relations and query templates that a query can name. Out: words. It
+does not access the terminal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DEFINING = ("IMPORT", "EXPORT", "CREATE")
 
 @dataclass(frozen=True)
 class Words:
-    """The names that a query may use."""
+    """The names that a query can use."""
 
     known: Known
     templates: Sequence[str] = ()

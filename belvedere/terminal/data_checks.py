@@ -1,7 +1,8 @@
-"""`belvedere check --data`: what the data of a script's sources does not fit, by a sample of each imported table.
+"""`belvedere check --data`: problems in the data of a script's sources, found in a sample of each imported table.
 
-In: a catalog, its project. Out: for each table how many rows fit, and what is to be known of the others. Rows are read and judged by what
-reads and judges those of epochs; nothing is changed at a source, and no store is opened for writing. Spark is started where a row needs it.
+In: a catalog, its project. Out: for each table the number of valid rows, and findings about the others. The code of
+epochs reads and checks the rows. Nothing is changed at a source, and no store is opened for writing. Spark is started
+only if a row needs it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ NO_SAMPLE = "is not checked: its connector cannot sample rows"
 
 @dataclass(frozen=True)
 class Looked:
-    """A table of a source: how many rows were looked at and how many fit, or why it could not be asked."""
+    """A table of a source: the number of sampled and of valid rows, or why it could not be read."""
 
     input: str
     source: str
@@ -53,12 +54,13 @@ class Looked:
 
     @property
     def failed(self) -> bool:
-        """Whether a run would end, or take nothing."""
+        """Return whether a run would end, or accept no row."""
         return bool(self.failures) or (self.rows > 0 and not self.fit)
 
 
 def look_at(catalog: Catalog, project: ProjectSettings, finder: SourceTables, rows: int) -> list[Looked]:
-    """All imported tables, in the order of the script. A source that is away is asked once."""
+    """Return the results of all imported tables, in the order of the script. An unavailable source is tried
+    only once."""
     with ExitStack() as stack, _without_rows("belvedere.late"):
         spark = _starting(stack, project)
         return [
@@ -69,7 +71,7 @@ def look_at(catalog: Catalog, project: ProjectSettings, finder: SourceTables, ro
 
 
 def _starting(stack: ExitStack, project: ProjectSettings) -> Callable[[], Any]:
-    """A session that is there once it was asked for."""
+    """Return a function that starts a session on the first call."""
     sessions: list[Any] = []
 
     def spark() -> Any:
@@ -108,7 +110,7 @@ def _looked(
 
 
 def _judged(about: tuple[str, str, str, str], table: Input, catalog: Catalog, sampled: Sampled) -> Looked:
-    """A sample after what an epoch does with arrivals."""
+    """Check a sample as an epoch checks arriving rows."""
     from belvedere.spark.run.epoch_sources import conformed  # loads PySpark, which takes a second
 
     arrived = conformed(sampled.arrived, table)
@@ -153,7 +155,7 @@ def _as_json(looked: Looked) -> dict[str, Any]:
 
 
 def show_data(looked: Sequence[Looked]) -> None:
-    """Print a row for each table, then what was found in each."""
+    """Print a row for each table, then the findings of each."""
     if not looked:
         typer.echo("the script imports no tables")
         return
@@ -193,7 +195,7 @@ def _finding_table(findings: Sequence[Finding]) -> Table:
 
 
 def _cell(text: str) -> Text:
-    """The text as it is: what a source holds is no markup, and moves no cursor."""
+    """Return the text without interpretation: data of a source is no markup, and must not move the cursor."""
     return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
 
 

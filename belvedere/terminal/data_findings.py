@@ -28,9 +28,9 @@ from belvedere.values.rejections import Reason, RejectionKind
 from belvedere.values.row_texts import python_rows
 
 FUTURE = timedelta(days=1)
-"""Clocks of senders may be ahead by less."""
+"""Maximum difference by which clocks of senders may be ahead."""
 OLD = microseconds(datetime(1971, 1, 1, tzinfo=UTC))
-"""Seconds that were taken for milliseconds are in 1970."""
+"""Microseconds of the start of 1971. Seconds that were read as milliseconds give times in 1970."""
 SHOWN_NAMES = 10
 LISTED = "these rows are rejected, and `belvedere rejected list` shows them"
 _HINTS = {
@@ -52,7 +52,8 @@ NO_REASON = Reason("")
 
 @dataclass(frozen=True)
 class Finding:
-    """Something of a table's data: its kind, what it is, in how many rows; of one of them its place, text and reason; what to do."""
+    """A finding in a table's data: its kind, its description, the number of rows, a remedy, and for one row its place,
+    text and reason."""
 
     kind: str
     what: str
@@ -82,7 +83,7 @@ def findings_of(table: Input, sampled: Sampled, rows: pa.Table, late: int, late_
 
 
 def _refused(rejected: Sequence[RejectedRow], refused: int) -> Iterator[Finding]:
-    """The refused rows by their reasons."""
+    """Yield the rejected rows grouped by reason."""
     by_reason: dict[str, list[RejectedRow]] = {}
     for row in rejected:
         by_reason.setdefault(row.why.general, []).append(row)
@@ -104,7 +105,7 @@ def _late(table: Input, late: int, rows: pa.Table | None) -> Iterator[Finding]:
 
 
 def _columns(table: Input, sampled: Sampled, rows: pa.Table) -> Iterator[Finding]:
-    """Columns that only the data has, that only the table has, and that hold nothing."""
+    """Yield columns that exist only in the data or only in the table, and columns without values."""
     declared = [c.name for c in columns_of(table)]
     others = [n for n in sampled.names or () if n not in declared]
     if others:
@@ -136,7 +137,7 @@ def _columns(table: Input, sampled: Sampled, rows: pa.Table) -> Iterator[Finding
 
 
 def _types(table: Input, sampled: Sampled) -> Iterator[Finding]:
-    """Columns whose type does not hold all that the source's has."""
+    """Yield columns whose type cannot hold all values of the source's type."""
     for column in columns_of(table):
         there = sampled.types.get(column.name)
         if there is None or there == column.type or is_wider(column.type, there) or pa.types.is_string(column.type):
@@ -146,7 +147,7 @@ def _types(table: Input, sampled: Sampled) -> Iterator[Finding]:
 
 
 def _times(table: Input, rows: pa.Table) -> Iterator[Finding]:
-    """Event times that no clock had."""
+    """Yield event times that no clock can have shown."""
     now = microseconds(datetime.now(UTC) + FUTURE)
     for name in dict.fromkeys(w.column for w in table.watermarks):
         if name not in rows.schema.names or not pa.types.is_timestamp(rows[name].type):
@@ -194,7 +195,7 @@ def _keys(table: Input, sampled: Sampled, rows: pa.Table) -> Iterator[Finding]:
 
 
 def _text(row: pa.Table) -> str:
-    """A row as JSON; a time may be of any year."""
+    """Return a row as JSON; times can be of any year."""
     row = row.select([n for n in row.schema.names if not n.startswith("_")])
     times = {f.name: f.type for f in row.schema if pa.types.is_timestamp(f.type)}
     shown: dict[str, object] = next(iter(python_rows(row.drop_columns(list(times)))), {})

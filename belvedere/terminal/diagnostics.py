@@ -1,7 +1,7 @@
-"""Diagnostics as people and tools read them.
+"""Diagnostics for people and tools.
 
-In: diagnostics and the texts they point into. Out: text in the manner of a modern compiler, or plain values for JSON.
-Prints nothing itself.
+In: diagnostics and the texts to which they refer. Out: text in the manner of a modern compiler, or plain values for
+JSON. Prints nothing itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LinePlace:
 
 
 class LineLookup:
-    """A text that can say where an offset is."""
+    """A text in which offsets are looked up."""
 
     def __init__(self, text: str):
         self.lines = text.split("\n")
@@ -37,20 +37,20 @@ class LineLookup:
             self.starts.append(self.starts[-1] + len(line) + 1)
 
     def place(self, offset: int) -> LinePlace:
-        """The place of an offset; offsets beyond the end are at the end."""
+        """Return the place of an offset. Offsets beyond the end are at the end."""
         index = min(bisect_right(self.starts, max(offset, 0)) - 1, len(self.lines) - 1)
         text = self.lines[index]
         return LinePlace(index + 1, min(offset - self.starts[index], len(text)) + 1, text.rstrip("\r"))
 
 
 def render(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str], *, colour: bool = False) -> str:
-    """All diagnostics, one after the other, with the source lines they point at."""
+    """Return all diagnostics in sequence, with the source lines to which they refer."""
     lines = {file: LineLookup(text) for file, text in texts.items()}
     return "\n".join(render_one(d, lines, colour=colour) for d in diagnostics)
 
 
 def render_one(diagnostic: Diagnostic, lines: Mapping[str, LineLookup], *, colour: bool = False) -> str:
-    """One diagnostic as several lines of text, ending with a line break."""
+    """Return one diagnostic as several lines of text, ending with a line break."""
     paint = _painter(colour, COLOURS[diagnostic.severity])
     out = [paint(f"{diagnostic.severity}[{diagnostic.code}]", bold=True) + f": {diagnostic.message}"]
     pointers = [(diagnostic.span, "")] if diagnostic.span else []
@@ -83,7 +83,7 @@ def _expand(text: str) -> str:
 
 
 def _cells(text: str) -> int:
-    """The columns of a terminal that a text takes."""
+    """Return the number of terminal columns of a text."""
     wide = sum(1 for c in text if unicodedata.east_asian_width(c) in "WF")
     return len(_expand(text)) + wide - sum(1 for c in text if unicodedata.combining(c))
 
@@ -95,7 +95,7 @@ def _carets(span: Span, place: LinePlace) -> str:
 
 
 def as_json(diagnostic: Diagnostic, texts: Mapping[str, str]) -> dict[str, Any]:
-    """A diagnostic as plain values: offsets from 0, lines and columns from 1."""
+    """Return a diagnostic as plain values: offsets from 0, lines and columns from 1."""
     lines = {file: LineLookup(text) for file, text in texts.items()}
     result: dict[str, Any] = {
         "code": diagnostic.code,
@@ -122,7 +122,7 @@ def _span_json(span: Span | None, lines: Mapping[str, LineLookup]) -> dict[str, 
 
 
 def summary(diagnostics: Iterable[Diagnostic]) -> str:
-    """`2 errors, 1 notice`, or the empty string."""
+    """Return for example `2 errors, 1 notice`, or the empty string."""
     found = list(diagnostics)
     counts = [(s, sum(d.severity is s for d in found)) for s in Severity]
     return ", ".join(f"{n} {s}{'s' if n > 1 else ''}" for s, n in counts if n)

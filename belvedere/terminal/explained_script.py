@@ -31,7 +31,8 @@ Sizes = Mapping[str, Size]
 
 
 def explain_script(path: Path, *, view: str | None, sql: str | None, json: bool, state: str | None = None) -> int:
-    """Print how the views of a script are maintained; `sql` names a view to print as standard SQL, `state` a store to measure."""
+    """Print how the views of a script are maintained. `sql` names a view to print as standard SQL, `state` a store to
+    measure."""
     text = read_script(path)
     project = load_project(path.parent)
     compiled = compile_script(text, path=path, project=with_columns_at_hand(project, path), store=state)
@@ -64,7 +65,7 @@ def print_sql(catalog: Catalog, name: str) -> int:
 
 
 def with_stored_choice(catalog: Catalog, url: str) -> Catalog:
-    """The catalog with the views that the store does not hold, as `belvedere advise --apply` left it."""
+    """Return the catalog with the views that the store does not hold, as `belvedere advise --apply` left it."""
     reader = open_reader(url)
     try:
         return with_choice(catalog, PlacedViews.of_text(reader.document(DOCUMENT)))
@@ -73,12 +74,13 @@ def with_stored_choice(catalog: Catalog, url: str) -> Catalog:
 
 
 def unknown_view(catalog: Catalog, name: str) -> BelvedereError:
-    """The error for a name that is no view."""
+    """Return the error for a name that is not a view."""
     return fail("B2001", f'the script defines no view "{name}"', hint=did_you_mean(name, tuple(catalog.views)))
 
 
 def measure(url: str, root: Path | str | None = None) -> Sizes:
-    """Rows and bytes of each relation: of its table, and of its runs. `root` is the place of its state where one is named."""
+    """Return rows and bytes of each relation: of its table, and of its runs. `root` is the place of its state, if
+    named."""
     store, reader = open_store(url), open_reader(url)
     try:
         sizes = {n: Size(rows, size) for n, (rows, size) in store.size().items()}
@@ -96,7 +98,7 @@ def measure(url: str, root: Path | str | None = None) -> Sizes:
 
 
 def with_sizes(explanation: ViewExplanation, sizes: Sizes) -> dict[str, object]:
-    """The explanation as JSON data, with the state's sizes where they are known."""
+    """Return the explanation as JSON data, with the state's sizes if they are known."""
     data = explanation.as_dict()
     for entry, state in zip(data["state"], explanation.state, strict=True):
         if state.relation in sizes:

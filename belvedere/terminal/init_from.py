@@ -2,7 +2,7 @@
 belvedere.toml.
 
 In: the project's directory, a folder or an address. Out: texts by path, and notices. Columns are inferred from the
-rows, the messages or the database; tables without columns are skipped, and named. No file contains a password.
+rows, the messages or the database; tables without columns are skipped and named. No file contains a password.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class NewProject:
 
 @dataclass
 class Imports:
-    """The script: imports with a first view of each, whose names differ."""
+    """The script: imports with a first view of each, under distinct names."""
 
     statements: list[str] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
 
     def add(self, source: str, table: str, found: pa.Schema) -> None:
-        """An import of a table, and a view that counts its rows."""
+        """Add an import of a table, and a view that counts its rows."""
         reported = ", ".join(f"{f.name} {type_text(f.type)}" for f in found)
         said = in_words(table)
         name = table if table.casefold() not in self.names else self.free(f"{source}_{table}")
@@ -54,7 +54,7 @@ class Imports:
         self.statements.append(f"-- {reported}\n{statement}")
 
     def free(self, name: str) -> str:
-        """The name, with a number where it is taken."""
+        """Return the name, with a number appended if it is taken."""
         found, number = name, 1
         while found.casefold() in self.names:
             number += 1
@@ -63,7 +63,7 @@ class Imports:
 
 
 def project_from(directory: Path, data: Path) -> NewProject:
-    """The project over a folder. Raises B9113 where it has no tables."""
+    """Return the project over a folder. Raises B9113 if the folder has no tables."""
     name = source_name(data.resolve().name, "data")
     source = Source(name, path=data.resolve())
     imports, skipped = Imports(), list[str]()
@@ -81,21 +81,21 @@ def project_from(directory: Path, data: Path) -> NewProject:
 
 
 def left_out(table: str, error: BelvedereError) -> str:
-    """Why a table is not imported."""
+    """Return why a table is not imported."""
     return f"{table} is skipped: {error.diagnostics[0].message}"
 
 
 def no_tables(message: str, hint: str, skipped: Iterable[str]) -> BelvedereError:
-    """The diagnostic B9113."""
+    """Return the diagnostic B9113."""
     return fail("B9113", message, hint=hint, detail="; ".join(skipped) or None)
 
 
 def in_words(name: str) -> str:
-    """A name as a script says it."""
+    """Return a name in the form that a script uses."""
     return name if WORD.fullmatch(name) else f"`{name}`"
 
 
 def source_name(text: str, kind: str) -> str:
-    """The name of a source, made of a name of something else."""
+    """Derive the name of a source from another name."""
     name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower() or kind
     return name if WORD.fullmatch(name) else f"{kind}_{name}"

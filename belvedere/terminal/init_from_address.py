@@ -1,7 +1,8 @@
 """A project from an address: a cluster of Kafka, or a database of Postgres.
 
-In: `kafka://host:port` (settings of its client after a `?`, a user before an `@`) and its schema registry's address, `postgres://...`. Out:
-a `NewProject`. A password is an environment variable of the project; it is set in this process only.
+In: `kafka://host:port` (settings of its client after a `?`, a user before an `@`) and its schema registry's address, or
+`postgres://...`. Out: a `NewProject`. A password becomes an environment variable of the project, which is set in this
+process only.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SECRET = re.compile("password|secret|token")
 
 
 def project_from_address(address: str, registry: str | None = None) -> NewProject:
-    """The project over what the address names. Raises B9113 where it has no tables, and what its connector raises."""
+    """Return the project over an address. Raises B9113 if it has no tables, and the errors of its connector."""
     return _from_kafka(address, registry) if urlsplit(address).scheme == "kafka" else _from_postgres(address)
 
 
@@ -73,7 +74,7 @@ def _from_kafka(address: str, registry: str | None) -> NewProject:
 
 
 def _client(address: str) -> tuple[dict[str, Any], dict[str, str], list[str]]:
-    """The options of the source, the same as they are written, and what is to be done."""
+    """Return the options of the source, their form in the project file, and the remaining steps for the user."""
     parts = urlsplit(address)
     user, _, servers = parts.netloc.rpartition("@")
     if not servers:
@@ -168,7 +169,7 @@ def _publication(server: Any, requested: list[Any]) -> list[str]:
 
 
 def _without_password(address: str, variable: str) -> tuple[str, list[str]]:
-    """The address with a variable in the place of its password, and what is to be done."""
+    """Return the address with a variable in place of its password, and the remaining steps for the user."""
     parts = urlsplit(address)
     user, at, host = parts.netloc.rpartition("@")
     name, _, password = user.partition(":")

@@ -28,14 +28,14 @@ LEVELS = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.NOTICE:
 
 
 class LogFormat(StrEnum):
-    """How the log is written."""
+    """Format of the log."""
 
     TEXT = "text"
     JSON = "json"
 
 
 def log_line(message: str, level: str = "INFO", now: datetime | None = None, **fields: Any) -> str:
-    """One object in one line: `time` as RFC 3339, `level`, `message`, then the fields."""
+    """Return one object in one line: `time` as RFC 3339, `level`, `message`, then the fields."""
     time = (now or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return json.dumps({"time": time, "level": level, "message": message, **fields}, ensure_ascii=False, default=str)
 
@@ -47,7 +47,7 @@ def write_log(message: str, level: str = "INFO", **fields: Any) -> None:
 
 
 def report(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str], log: LogFormat) -> None:
-    """Diagnostics on stderr: for people, or as lines of the log."""
+    """Print diagnostics on stderr: as text for people, or as lines of the log."""
     found = list(diagnostics)
     if log is LogFormat.TEXT:
         show(found, texts, stream=sys.stderr)
@@ -64,7 +64,8 @@ class _Records(logging.Handler):
 
 @contextmanager
 def logged(log: LogFormat) -> Iterator[None]:
-    """A context in which records of logging, and the error that ends it, are lines of the log too; raises `typer.Exit` 1 then."""
+    """Open a context in which records of logging, and the error that ends it, are also lines of the log. Raises
+    `typer.Exit` 1 after an error."""
     if log is LogFormat.TEXT:
         yield
         return
@@ -80,7 +81,8 @@ def logged(log: LogFormat) -> Iterator[None]:
 
 
 class LogLines:
-    """A run's display: the address on stdout, as an object with `as_json`; each epoch, and each view that it changed, in the log."""
+    """A run's display as log lines. The address is printed on stdout, as an object with `as_json`; each epoch, and each
+    view that it changed, is logged."""
 
     def __init__(self, as_json: bool, stream: IO[str] | None = None):
         self._out, self._as_json = stream or sys.stdout, as_json

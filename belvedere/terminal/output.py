@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 ENDLESS = 10_000
-"""Columns of a line that never breaks."""
+"""Number of columns of a line that is never wrapped."""
 
 
 def read_script(path: Path) -> str:
-    """The text of a script; a wrong path is a wrong command line."""
+    """Return the text of a script. A wrong path is a usage error."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
@@ -36,12 +36,12 @@ def read_script(path: Path) -> str:
 
 
 def in_quotes(text: str) -> str:
-    """A text as JSON and belvedere.toml have it."""
+    """Quote a text for JSON and belvedere.toml."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def coloured(stream: IO[str]) -> bool:
-    """Whether to paint: on a terminal, unless NO_COLOR is set."""
+    """Return whether to use colours: on a terminal, unless NO_COLOR is set."""
     return stream.isatty() and not os.environ.get("NO_COLOR")
 
 
@@ -66,7 +66,7 @@ def quarantine_notice(held: Mapping[str, int | None]) -> str:
 
 
 def with_texts(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str]) -> dict[str, str]:
-    """The texts, and those of other files that diagnostics point into."""
+    """Return the texts, and those of other files to which diagnostics refer."""
     known = dict(texts)
     for diagnostic in diagnostics:
         for span in (diagnostic.span, *(label.span for label in diagnostic.labels)):
@@ -79,7 +79,7 @@ def with_texts(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str]) -> d
 
 
 def print_table(table: Table, stream: IO[str] | None = None) -> None:
-    """Print a table: as wide as the terminal, or where there is none as wide as its rows."""
+    """Print a table as wide as the terminal. Without a terminal, print it as wide as its rows."""
     out = stream or sys.stdout
     from rich.console import Console  # takes long, and only a terminal needs it
 
@@ -95,12 +95,12 @@ def print_json(value: Any) -> None:
 
 
 def diagnostics_json(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Diagnostics as plain values."""
+    """Return diagnostics as plain values."""
     found = list(diagnostics)
     known = with_texts(found, texts)
     return [as_json(d, known) for d in found]
 
 
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
-    """Whether one of them is an error."""
+    """Return whether one of the diagnostics is an error."""
     return any(d.severity is Severity.ERROR for d in diagnostics)

@@ -1,7 +1,7 @@
-"""`--profile` and `--var`, which every command that reads belvedere.toml has.
+"""`--profile` and `--var`, options of every command that reads belvedere.toml.
 
-In: a command's function. Out: the same with these options: BELVEDERE_PROFILE and BELVEDERE_VAR_name for the time of
-the command, so that whatever reads the project reads that profile, and processes that it starts do.
+In: a command's function. Out: the function with these options. They set BELVEDERE_PROFILE and BELVEDERE_VAR_name during
+the command, so that all code that reads the project, and child processes, use that profile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VariableOption = Annotated[
 
 
 def with_profile(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command with the options `--profile` and `--var` after its own."""
+    """Return a command with the options `--profile` and `--var` after its own."""
 
     @wraps(command)
     def profiled(*args: Any, profile: str | None = None, var: list[str] | None = None, **named: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Progress of a command, from its first second on: a line that is redrawn in a terminal, plain lines elsewhere.
+"""Progress of a command from its first second on: a line that is redrawn in a terminal, plain lines elsewhere.
 
 In: the present activity, and its progress. Out: text on stderr; stdout is for results. Outside a terminal a line is
 printed when an activity takes longer than a second, then less and less often. `BELVEDERE_PROGRESS=off` and `--json`
@@ -26,7 +26,7 @@ LATER = 60.0
 
 
 def stamped(text: str, level: str = "INFO", now: datetime | None = None) -> str:
-    """A line with the time of this machine and its level."""
+    """Return a line with the local time and its level."""
     return f"{now or datetime.now():%Y-%m-%d %H:%M:%S} {level:<7} {text}"
 
 
@@ -82,7 +82,7 @@ class UnderWay:
         NOW.rest()
 
     def say(self, text: str, done: int | None = None, total: int = 0) -> None:
-        """Something else is under way; with `total` the time left is estimated from how much is `done`."""
+        """Report a new activity. With `total` the remaining time is estimated from the number `done`."""
         NOW.begin(text)
         if done is not None:
             if not self._total:
@@ -91,7 +91,7 @@ class UnderWay:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Results are printed meanwhile."""
+        """Open a context in which results are printed, without the progress line."""
         if self._live is not None:
             self._live.stop()
         try:
@@ -131,7 +131,8 @@ def reported_at(reported: int, patience: float) -> float:
 
 
 def _own(stream: IO[str]) -> IO[str]:
-    """The same file under a number of its own: while Spark's process starts, what is written to stderr goes elsewhere."""
+    """Return the same file under a descriptor of its own. While Spark's process starts, output to stderr is
+    redirected."""
     try:
         return os.fdopen(os.dup(stream.fileno()), "w", encoding="utf-8", errors="replace")
     except (OSError, ValueError, AttributeError):  # a stream of a test, or none

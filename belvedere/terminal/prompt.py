@@ -1,6 +1,6 @@
-"""A prompt in a terminal: lines with history and completion, until a statement is whole.
+"""A prompt in a terminal: lines with history and completion, until a statement is complete.
 
-In: keys. Out: statements. What they mean is the affair of `belvedere.terminal.shell`.
+In: keys. Out: statements. `belvedere.terminal.shell` interprets them.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ PROMPT, MORE = "belvedere> ", "      ...> "
 
 
 class WordCompleter(Completer):
-    """Completes by the words that there are now."""
+    """Completes with the words available now."""
 
     def __init__(self, words: Callable[[], Words]):
         self._words = words
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
-        """Nothing where the store cannot be read: the query will say why."""
+        """Yield the completions, or none if the store cannot be read. The query then reports the error."""
         with suppress(BelvedereError):
             for word, begun in self._words().after(document.text_before_cursor, document.text_after_cursor):
                 yield Completion(word, -begun)
 
 
 def prompt_session(words: Callable[[], Words], **terminal: Any) -> PromptSession[str]:
-    """A prompt with history and completion; `terminal` are its input and output where they are not the terminal's."""
+    """Return a prompt with history and completion. `terminal` are its input and output if they are not the
+    terminal's."""
     keys = KeyBindings()
 
     @keys.add("enter")
@@ -63,7 +64,7 @@ def prompt_session(words: Callable[[], Words], **terminal: Any) -> PromptSession
 
 
 def typed(session: PromptSession[str]) -> Iterator[str]:
-    """The statements that somebody types; Ctrl-C gives a text up, Ctrl-D ends."""
+    """Yield the statements that the user types. Ctrl-C discards the present text, Ctrl-D ends."""
     while True:
         try:
             text = session.prompt(PROMPT)
@@ -76,7 +77,8 @@ def typed(session: PromptSession[str]) -> Iterator[str]:
 
 
 def history_file() -> Path | None:
-    """Where the lines of earlier sessions are, for this user alone; None where that place cannot be written."""
+    """Return the file with the lines of earlier sessions, readable by this user only, or None if it cannot be
+    written."""
     base = os.environ.get("XDG_STATE_HOME")
     folder = (Path(base) if base else Path.home() / ".local" / "state") / "belvedere"
     with suppress(OSError):

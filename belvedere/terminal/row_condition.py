@@ -1,7 +1,7 @@
-"""The condition of `belvedere why` and `why-not` on a command line: what it wants of a view's rows, and what is wrong with it.
+"""The condition of `belvedere why` and `why-not` on a command line: the rows that it selects, and its errors.
 
-In: a view's name, a condition, what the script defines. Out: the rows that are wanted; diagnostics with their places in the condition.
-Reads no rows.
+In: a view's name, a condition, the script's definitions. Out: the selected rows; diagnostics with their places in the
+condition. Reads no rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ ADVICE = "write `column = value`, with AND between them"
 
 
 def predicate_of_condition(view: str, condition: str, known: Vocabulary) -> RowPredicate:
-    """The rows of a view, named with or without backticks, for which a condition is TRUE. Raises diagnostics with places in it."""
+    """Return the rows of a view, named with or without backticks, for which a condition is TRUE. Raises diagnostics
+    with places in it."""
     if not condition.strip():
         raise fail("B8114", "the condition must compare columns of the row with literals", hint=ADVICE)
     name = ".".join(written(part) for part in view.replace("`", "").split("."))
@@ -58,7 +59,7 @@ def _compiled(begin: str, condition: str, end: str, known: Vocabulary, columns: 
 
 
 def show_refused(error: BelvedereError, condition: str, *, json: bool) -> None:
-    """Print what is wrong: for people on stderr, as JSON on stdout."""
+    """Print the errors: for people on stderr, as JSON on stdout."""
     texts = {FILE: condition}
     if json:
         print_json({"ok": False, "diagnostics": diagnostics_json(error.diagnostics, texts)})
@@ -67,7 +68,8 @@ def show_refused(error: BelvedereError, condition: str, *, json: bool) -> None:
 
 
 def _in_condition(diagnostic: Diagnostic, by: int, condition: str, columns: Sequence[str]) -> Diagnostic:
-    """A diagnostic of a query with its places in the condition; a word that is no column may be meant as a text."""
+    """Return a diagnostic of a query with its places in the condition. It hints that an unknown column may be meant as
+    a text."""
     found = in_other_text(diagnostic, QUERY_FILE, by, FILE)
     word = "" if found.span is None else condition[found.span.start : found.span.end]
     if found.code == "B2002" and word and word.upper() not in OTHER_NAMES and nearest_name(word, columns) is None:

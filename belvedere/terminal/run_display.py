@@ -24,7 +24,7 @@ SHOWN_VIEWS = 20
 
 
 class Display(Protocol):
-    """Where a run reports what it does."""
+    """The display of a run."""
 
     def start(self, address: str, store: str) -> None: ...
 
@@ -39,7 +39,7 @@ class Display(Protocol):
 
 
 def display_for(as_json: bool, stream: IO[str] | None = None) -> Display:
-    """JSON lines where asked for, a live table on a terminal, else plain lines."""
+    """Return JSON lines if requested, a live table on a terminal, else plain lines."""
     out = stream or sys.stdout
     if as_json:
         return JsonLines(out)
@@ -47,7 +47,7 @@ def display_for(as_json: bool, stream: IO[str] | None = None) -> Display:
 
 
 class PlainLines:
-    """One line per epoch, and one per rejected row up to three an epoch, each with time and level."""
+    """Display with one line per epoch, and up to three lines of rejected rows per epoch, each with time and level."""
 
     def __init__(self, stream: IO[str]):
         self.stream = stream
@@ -115,7 +115,7 @@ class JsonLines(PlainLines):
 
 
 class LiveTable:
-    """A table that is redrawn: the epoch, rows a second, and per view what changed and how long ago."""
+    """A table that is redrawn: the epoch, rows per second, and per view the last change and its age."""
 
     def __init__(self, stream: IO[str]):
         from rich.console import Console  # takes long, and only a terminal needs it
@@ -165,7 +165,10 @@ class LiveTable:
 
         if self.last is None:
             return f"{NOW.line() if NOW.text else self.under_way}; the first epochs take longest"
-        summary = f"epoch {self.last.epoch}   {self.rows:,} rows   {self.rate:,.0f} rows/s   {self.last.seconds:.2f} s per epoch"
+        summary = (
+            f"epoch {self.last.epoch}   {self.rows:,} rows   {self.rate:,.0f} rows/s   {self.last.seconds:.2f} "
+            "s per epoch"
+        )
         summary += f"   {NOW.line()}" if NOW.text and NOW.seconds >= 1 else ""
         summary += f"   {self.rejected:,} rejected" if self.rejected else ""
         table = Table()
@@ -214,10 +217,13 @@ def _stream(stream: StreamStatus) -> dict[str, Any]:
 
 
 def epoch_line(progress: EpochProgress) -> str:
-    """An epoch in one line."""
+    """Return an epoch in one line."""
     rows = ", ".join(f"{name} {count:,}" for name, count in by_name(progress.rows_in).items()) or "no rows"
     changed = sum(1 for count in by_name(progress.changes).values() if count)
-    line = f"epoch {progress.epoch}: {rows}; {changed} {'view' if changed == 1 else 'views'} changed; {progress.seconds:.2f} s"
+    line = (
+        f"epoch {progress.epoch}: {rows}; {changed} {'view' if changed == 1 else 'views'} changed; "
+        f"{progress.seconds:.2f} s"
+    )
     line += f", {rows_a_second(progress):,.0f} rows/s" if progress.rows_in else ""
     refused = sum(progress.rejected.values())
     line += f"; {refused:,} rejected" if refused else ""
@@ -226,12 +232,13 @@ def epoch_line(progress: EpochProgress) -> str:
 
 
 def rows_a_second(progress: EpochProgress) -> float:
-    """The rows that an epoch has taken in by its seconds."""
+    """Return the rows that an epoch has read, divided by its seconds."""
     return sum(progress.rows_in.values()) / max(progress.seconds, 1e-3)
 
 
 def by_name(counts: Mapping[str, int]) -> dict[str, int]:
-    """Counts under the names of the script: without operators' own state (`Hot$1`), earlier definitions (`Hot~1`) under theirs."""
+    """Return counts under the names of the script. Operators' own state (`Hot$1`) is left out; earlier definitions
+    (`Hot~1`) count under their names."""
     shown: dict[str, int] = {}
     for id_, count in counts.items():
         if "$" not in id_:
@@ -241,7 +248,7 @@ def by_name(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def rejected_lines(progress: EpochProgress) -> list[str]:
-    """Up to three rejected rows, and how many more there are."""
+    """Return up to three rejected rows, and the number of the others."""
     lines = []
     for row in progress.examples:
         place = f"{row.file}:{row.line}" if row.line else row.file or ""

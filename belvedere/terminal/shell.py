@@ -1,7 +1,7 @@
-"""The prompt of `belvedere query --store URL`: queries and a few commands, one after another, over the relations of a store.
+"""The prompt of `belvedere query --store URL`: queries and a few commands in sequence, over the relations of a store.
 
-In: lines of a terminal, or of a file or pipe. Out: answers with their times; mistakes as diagnostics. Spark is started by the first query
-that the database cannot answer, and stays.
+In: lines of a terminal, or of a file or pipe. Out: answers with their times; errors as diagnostics. The first query
+that the database cannot answer starts Spark, which stays.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ With --script, `TemplateName(1, city => 'Ulm');` asks a query template.
 
 
 def run_shell(url: str | None, script: Path | None, format_: str) -> int:
-    """Ask at a prompt, or what a pipe brings. Of a pipe the exit code is 1 where something was refused."""
+    """Run a prompt, or the statements of a pipe. For a pipe the exit code is 1 if a statement was refused."""
     with open_store_tables(url, script) as store:
         shell = Shell(store, _session, format_)
         try:
@@ -75,21 +75,21 @@ def _session() -> SparkSession:
 
 @dataclass
 class Shell:
-    """One session over a store that is open."""
+    """One session over an open store."""
 
     store: StoreTables
     start_spark: Callable[[], SparkSession]
     format: str = "table"
     timing: bool = True
     failed: bool = False
-    """Whether something was refused."""
+    """Whether a statement was refused."""
     _spark: SparkSession | None = field(default=None, init=False)
     _is_starting: bool = field(default=False, init=False)
     _is_given_up: bool = field(default=False, init=False)
 
     def words(self) -> Words:
         """Return the completions."""
-        self.store.tables()  # raises where the store is away
+        self.store.tables()  # raises if the store cannot be reached
         known = self.store.vocabulary()
         names = Known(vocabulary_catalog(known), QUERY_FILE)
         return Words(names, [t.path.text for t in known.templates.values() if t.path is not None])
@@ -107,7 +107,7 @@ class Shell:
                 sys.stderr.write("cancelled\n")
 
     def handle(self, text: str) -> bool:
-        """Do what one statement says; False where it ends the session."""
+        """Run one statement. Return False if it ends the session."""
         word, *rest = text.strip().rstrip(";").split(None, 1)
         argument = rest[0].strip() if rest else ""
         if word.lower() in ("\\q", "quit", "exit"):
@@ -185,7 +185,7 @@ class Shell:
         return self._spark
 
     def close(self) -> None:
-        """Let Spark go, where it was started."""
+        """Stop Spark if it was started."""
         if self._spark is not None:
             from belvedere.spark.jvm.quiet_session import end_spark  # loads PySpark, which takes a second
 
@@ -219,19 +219,19 @@ class Shell:
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it."""
+    """Return a duration for people."""
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def side_by_side(names: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Texts in columns."""
+    """Arrange texts in columns."""
     widths = [max([len(n), *(len(row[i]) for row in rows)]) for i, n in enumerate(names)]
     lines = ["  ".join(v.ljust(w) for v, w in zip(row, widths, strict=True)).rstrip() for row in (names, *rows)]
     return "\n".join(lines) + "\n"
 
 
 def print_paged(text: str) -> None:
-    """Print a text, page by page where a terminal is smaller."""
+    """Print a text, page by page if the terminal is smaller."""
     size = shutil.get_terminal_size()
     lines = text.splitlines()
     if sys.stdout.isatty() and (len(lines) >= size.lines or any(len(line) > size.columns for line in lines)):

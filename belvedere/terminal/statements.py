@@ -1,6 +1,6 @@
-"""The statements of a text: queries, each of which ends with `;`, and the prompt's commands, each on a line of its own.
+"""The statements of a text: queries, which end with `;`, and the prompt's commands, each on a line of its own.
 
-In: text, as it is typed or comes through a pipe. Out: whole statements, and what has not ended yet. Nothing is parsed.
+In: text from a terminal or a pipe. Out: complete statements, and the incomplete rest. Nothing is parsed.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ _COMMAND = re.compile(r"\s*(?:\\.*|(?:help|quit|exit)\s*;?\s*)", re.IGNORECASE)
 
 
 def is_blank(text: str) -> bool:
-    """Whether there is nothing but space and comments."""
+    """Return whether a text is only space and comments."""
     return _BLANK.fullmatch(text) is not None
 
 
 def is_command(line: str) -> bool:
-    """Whether a line is a command of the prompt."""
+    """Return whether a line is a command of the prompt."""
     return _COMMAND.fullmatch(line.rstrip("\n")) is not None
 
 
 def statements_in(text: str) -> tuple[list[str], str]:
-    """The statements that have ended, and the rest."""
+    """Return the complete statements, and the rest."""
     if is_command(text):
         return [text], ""
     found, start = list[str](), 0
@@ -36,12 +36,12 @@ def statements_in(text: str) -> tuple[list[str], str]:
 
 
 def is_whole(text: str) -> bool:
-    """Whether a text ends with the end of a statement, or has none."""
+    """Return whether a text ends with the end of a statement, or has none."""
     return is_blank(statements_in(text)[1])
 
 
 def piped(lines: Iterable[str]) -> Iterator[str]:
-    """The statements of a file or pipe; the last one needs no `;`."""
+    """Yield the statements of a file or pipe. The last one needs no `;`."""
     text = ""
     for line in lines:
         text = line if is_blank(text) and is_command(line) else text + line

@@ -1,7 +1,7 @@
 """Queries over the relations of a store: one from the command line, many at the prompt, and the rows of its state.
 
-In: SQL, a store's URL, perhaps a script. Out: answers. Who answers, the database or Spark, is decided in `belvedere.queries.store_queries`;
-here Spark is started where it is asked for.
+In: SQL, a store's URL, and optionally a script. Out: answers. `belvedere.queries.store_queries` decides whether the
+database or Spark answers; this module starts Spark if needed.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from belvedere.store import Reader, StoredTable
 
 MAX_QUERY_SECONDS = 86_400.0
-"""Seconds that a query may take: only where there is a bound SQLite looks up from its work, and sees Ctrl-C."""
+"""Maximum seconds of a query. Only with a time limit does SQLite interrupt its work to check for Ctrl-C."""
 GIVEN_UP = "B7086"
 
 
 def query_store(sql: str, url: str | None, then: int | datetime | None, script: Path | None) -> StoreAnswer:
-    """The answer of one query over the relations of a store, now or as they were; all of one epoch."""
+    """Answer one query over the relations of a store, now or in an earlier state. All rows are of one epoch."""
     if url is not None and (then is not None or mentions_spl_window(sql)):
         return query_copies(sql, url, then)
     with ExitStack() as opened:
@@ -58,18 +58,18 @@ def query_store(sql: str, url: str | None, then: int | datetime | None, script: 
 
 @dataclass(frozen=True)
 class StoreTables:
-    """A store that is open for queries, and perhaps the script whose names they may use."""
+    """A store that is open for queries, and optionally the script whose names they can use."""
 
     reader: Reader
     project: ProjectSettings
     script: Vocabulary | None = None
 
     def tables(self) -> dict[str, StoredTable]:
-        """The relations that a query may name, as they are stored now; the store's own come last."""
+        """Return the relations that a query can name, as they are stored now. The store's own come last."""
         return readable_tables(self.reader)
 
     def quarantined(self) -> dict[str, int | None]:
-        """The relations in quarantine, each with its last good epoch; None where no epoch has filled it."""
+        """Return the relations in quarantine, each with its last good epoch, or None if no epoch has filled it."""
         last = self.reader.last_epoch()
         return (
             {n: e for n, e in quarantined(failures_of(last.extra)).items() if is_readable(n)}
@@ -82,7 +82,7 @@ class StoreTables:
         return self.script or store_vocabulary(self.tables().values(), self.project)
 
     def answer(self, sql: str, spark: Callable[[str], SparkSession]) -> StoreAnswer:
-        """Answer one query. Raises KeyboardInterrupt where it is given up."""
+        """Answer one query. Raises KeyboardInterrupt if the user cancels it."""
         tables = self.tables()
         known = self.script or store_vocabulary(tables.values(), self.project)
         try:
@@ -95,7 +95,7 @@ class StoreTables:
 
 @contextmanager
 def open_store_tables(url: str | None, script: Path | None) -> Iterator[StoreTables]:
-    """Open a store, which without a URL is the script's. Raises the script's diagnostics where it does not compile."""
+    """Open a store; without a URL, the script's store. Raises the script's diagnostics if it does not compile."""
     project, known = load_project(script.parent if script is not None else Path.cwd()), None
     if script is not None:
         text = read_script(script)
@@ -113,7 +113,8 @@ def open_store_tables(url: str | None, script: Path | None) -> Iterator[StoreTab
 
 
 def query_copies(sql: str, url: str, then: int | datetime | None) -> StoreAnswer:
-    """The answer by Spark over copies of the tables: as they were, or in the order of their rows (windows of SPL)."""
+    """Answer a query by Spark over copies of the tables: of an earlier state, or in the order of their rows (windows of
+    SPL)."""
     reader = open_reader(url)
     try:
         stored = stored_tables(reader)
@@ -136,7 +137,7 @@ def query_copies(sql: str, url: str, then: int | datetime | None) -> StoreAnswer
 
 
 def state_rows(relation: str, url: str) -> pa.Table:
-    """All rows of a relation of the store's state, as of the last epoch; without the hashes."""
+    """Return all rows of a relation of the store's state, as of the last epoch, without the hashes."""
     reader = open_reader(url)
     try:
         state = read_state(reader, url)

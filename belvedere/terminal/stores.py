@@ -1,6 +1,7 @@
-"""The store of a script: its URL, and what it knows of the script's sources.
+"""The store of a script: its URL, and the stored columns of the script's sources.
 
-In: what the command line says, the project file, the script's path. Out: a URL; a project with the columns that the store has.
+In: the command line's options, the project file, the script's path. Out: a URL; a project with the columns from the
+store.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ class OverStore:
 def compile_over_store(
     script: Path, text: str, given: str | None, project: ProjectSettings, *, starting: bool = False
 ) -> OverStore:
-    """Compile a script with the columns of sources that its store knows; `given` is the store of the command line.
+    """Compile a script with the columns of sources that its store knows. `given` is the store of the command line.
 
-    `starting`: with those that were accepted since, or that sources add by themselves, as a start has them.
+    `starting`: also use columns that were accepted since, or that sources add by themselves, as a start does.
     """
     from belvedere.compiler import compile_script  # commands that need no store do not load it
     from belvedere.connectors.new_columns import with_starting_columns
@@ -45,7 +46,8 @@ def compile_over_store(
 
 
 def sound_project(script: Path) -> ProjectSettings:
-    """The project of a script, for commands that do not compile it. Raises what is wrong in its file: another store might be meant."""
+    """Return the project of a script, for commands that do not compile it. Raises errors in its file, since it could
+    name another store."""
     project = load_project(script.parent)
     if has_errors(project.diagnostics):
         raise BelvedereError(project.diagnostics)
@@ -53,7 +55,8 @@ def sound_project(script: Path) -> ProjectSettings:
 
 
 def store_url(given: str | None, project: ProjectSettings, script: Path) -> str:
-    """The store that was asked for, else the project file's (a relative file lies beside it), else a file beside the script."""
+    """Return the requested store, else the project file's (relative files lie beside it), else a file beside the
+    script."""
     from belvedere.store import located  # commands that need no store do not load it
 
     if given:
@@ -64,16 +67,16 @@ def store_url(given: str | None, project: ProjectSettings, script: Path) -> str:
 
 
 def with_columns_at_hand(project: ProjectSettings, script: Path) -> ProjectSettings:
-    """The project with the columns that a store in a file has: no server is asked."""
+    """Return the project with the columns of a store in a file. No server is queried."""
     from belvedere.store import file_of  # commands that need no store do not load it
 
     url = store_url(None, project, script)
     file = file_of(url)
     if file is None or not file.is_file():
         return project
-    from belvedere.store.source_columns import with_stored_columns  # a script without a store needs none of it
+    from belvedere.store.source_columns import with_stored_columns  # not needed by a script without a store
 
     try:
         return with_stored_columns(project, url)
-    except BelvedereError:  # of another version: what it does not say, files do
+    except BelvedereError:  # of another version: files supply the columns that it does not
         return project

@@ -91,7 +91,9 @@ class Dialect(ABC):
 
     @abstractmethod
     def stored(self, value: Any, type_: pa.DataType, role: Role) -> Any:
-        """Check that a client's value is of the type, and return it as a value to bind. Raises ValueError if it is not."""
+        """Check that a client's value is of the type, and return it as a value to bind. Raises ValueError if it is
+        not.
+        """
 
     def escape(self, text: str) -> str:
         """Return a text in its stored form."""

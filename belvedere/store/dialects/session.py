@@ -148,7 +148,9 @@ class Session(ABC):
 
     @abstractmethod
     def process(self) -> str:
-        """Return an identifier of this process, by which `gone` can later check whether the process is still running."""
+        """Return an identifier of this process, by which `gone` can later check whether the process is still
+        running.
+        """
 
     @abstractmethod
     def gone(self, process: str) -> bool:

@@ -35,7 +35,9 @@ LAST_CLOCK = f"(SELECT clock FROM {EPOCH} ORDER BY epoch DESC LIMIT 1)"
 
 
 def is_said(node: Node, database: str | None = None) -> bool:
-    """Return whether a kind of database (None: every one) computes an operator exactly as Spark does, over any input."""
+    """Return whether a kind of database (None: every one) computes an operator exactly as Spark does, over
+    any input.
+    """
     over = node.with_inputs(tuple(Scan(f"i{n}", i.schema) for n, i in enumerate(node.inputs)))
     if any(_unlike(node)):
         return False

@@ -38,7 +38,9 @@ _ARITHMETIC: dict[type[Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 
 
 def print_expression(tree: Expr, scope: NameBindings) -> TypedSql:
-    """Return the expression as typed SQL of the scope's dialect. Raises B8020 if the store cannot compute it exactly."""
+    """Return the expression as typed SQL of the scope's dialect. Raises B8020 if the store cannot compute it
+    exactly.
+    """
     for kinds, printer in _PRINTERS:
         if isinstance(tree, kinds):
             return printer(tree, scope)

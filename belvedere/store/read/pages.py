@@ -107,7 +107,9 @@ def _count(sources: Sources, query: StoreQuery, outer: SourceRows | None) -> str
 
 
 def cursor_text(sources: Sources, query: StoreQuery, rows: SourceRows) -> str:
-    """Return the row's position in the total order: a JSON array of the order's mark and stored values, in hexadecimal."""
+    """Return the row's position in the total order: a JSON array of the order's mark and stored values, in
+    hexadecimal.
+    """
     sorts = ordered(query)
     pieces = [literal(f'["{order_mark(query, sorts)}"')]
     for sort in sorts:

@@ -52,11 +52,13 @@ _FAULTS = (
               "the Postgres server refuses the login", "check user and password in the store's URL"),
     FaultRule(r'database ".*" does not exist|SQLSTATE: 3D000', "B7020", "the Postgres database does not exist",
               "create it with createdb, or correct the store's URL"),
-    FaultRule(r"terminating connection|idle-in-transaction timeout|SQLSTATE: 57P0[1245]|SQLSTATE: 25P0[34]|server closed the connection|"
+    FaultRule(r"terminating connection|idle-in-transaction timeout|SQLSTATE: 57P0[1245]|SQLSTATE: 25P0[34]|"
+              r"server closed the connection|"
               r"SSL connection has been closed|connection reset|broken pipe",
               "B7005", "the Postgres server has ended the connection",
               "see the server's log: it was restarted, or a user or a timeout ended the session"),
-    FaultRule(r"could not connect|connection refused|could not translate|connection to server|server closed|no connection|"
+    FaultRule(r"could not connect|connection refused|could not translate|connection to server|server closed|"
+              r"no connection|"
               r"could not receive|could not send|SQLSTATE: 57P|SQLSTATE: 08|connection is closed|not open",
               "B7005", "the Postgres server cannot be reached",
               "check that the server runs, and that the store's URL has its host and port"),

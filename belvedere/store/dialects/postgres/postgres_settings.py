@@ -34,7 +34,9 @@ ENCODING = "SELECT current_setting('server_encoding')"
 
 
 def holding(tables: Iterable[str]) -> str:
-    """Return the statement that prevents tables from being replaced until the transaction ends. It begins no snapshot."""
+    """Return the statement that prevents tables from being replaced until the transaction ends. It begins no
+    snapshot.
+    """
     return f"LOCK TABLE {', '.join(tables)} IN ACCESS SHARE MODE"
 
 

@@ -114,7 +114,9 @@ def _python_connection(path: Path, seconds: float | None) -> _Timed:
 
 
 def _shortest(form: str, value: float) -> str:
-    """Return the fewest digits that represent a double exactly, or a 32-bit float if at most nine digits are requested."""
+    """Return the fewest digits that represent a double exactly, or a 32-bit float if at most nine digits are
+    requested.
+    """
     digits = int(form.removeprefix("%!.").removesuffix("g"))
     return repr(value) if digits > SINGLE_DIGITS else shortest_single(value)
 
