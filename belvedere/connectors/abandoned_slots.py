@@ -1,6 +1,6 @@
-"""Slots of a database that no import reads any more: the server keeps its log for them until they are dropped.
+"""Replication slots that no import reads any more: the server keeps its log for them until they are dropped.
 
-In: a script's imports, the offsets of the store's last epoch. Out: sentences for people, with the statement that drops the slot.
+In: a script's imports, the offsets of the store's last epoch. Out: notices with the statement that drops the slot.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ def left_slots(catalog: Catalog, project: ProjectSettings, offsets: Mapping[str,
     read = {i: o["slot"] for i, o in offsets.items() if isinstance(o, Mapping) and "slot" in o}
     staying = {_slot_of(i, catalog, project) for i in catalog.inputs}
     return tuple(
-        f'no import reads the slot "{slot}" any more, but its server still keeps the log for it; drop the slot on the server:  '
+        f'no import reads the slot "{slot}" any more, but its server still keeps the log for it; '
+        "drop the slot on the server:  "
         f"SELECT pg_drop_replication_slot('{slot}')"
         for slot in dict.fromkeys(read.values())
         if slot not in staying

@@ -14,13 +14,16 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def same_address(text: str) -> str:
-    """One spelling of an address: links and `..` followed, no double slashes, hosts and schemes in small letters, no usual port."""
+    """Return the canonical spelling of an address.
+
+    Links and `..` are resolved, double slashes and default ports removed, hosts and schemes in lower case.
+    """
     if "://" not in text:
         return os.path.realpath(text)
     try:
         parts = urlsplit(text)
         port = parts.port
-    except ValueError:  # it is not an address, which the run reports
+    except ValueError:  # not an address: the run reports it
         return text
     if parts.scheme == "file":
         return os.path.realpath(unquote(parts.path))

@@ -30,16 +30,16 @@ PART_BYTES = 256 << 20
 """Maximum bytes of a file that one epoch reads, so that a large file needs no large copy."""
 BLOCK = 1 << 20
 PAUSE_SECONDS, REST_SECONDS = 30.0, 1.0
-"""Seconds between two looks at files that were read; with `appends` the second is enough."""
+"""Seconds between two checks of files that were read; with `appends` the second applies."""
 SHARE = 20
 """Inverse of the maximum share of time that a check may take."""
 APPENDED, REPLACED = "grown", "replaced"
-"""In an offset: how many files have lines that are not read, and how many are others than those that were read."""
+"""Keys of an offset: the number of files with appended lines that are not read, and of files with changed content."""
 
 
 @dataclass
 class Watch:
-    """The files of one table that were read, and what has become of them since."""
+    """The files of one table that were read, and their changes since."""
 
     listing: Listing
     options: Mapping[str, Any]
@@ -48,7 +48,7 @@ class Watch:
     _ends: dict[str, SourceFile] | None = None
     _changed: dict[str, str] = field(default_factory=dict)
     _seen: dict[str, SourceFile] = field(default_factory=dict)
-    """Files as the last look has found them."""
+    """Files as the last check found them."""
     _next: float = 0.0
 
     def __post_init__(self) -> None:
@@ -56,16 +56,16 @@ class Watch:
 
     @property
     def appends(self) -> bool:
-        """Whether lines that are appended are read."""
+        """Whether appended lines are read."""
         return bool(self.options.get("appends"))
 
     def changed(self) -> dict[str, int]:
-        """How many files have changed since they were read, by how; only what there is."""
+        """Return the number of files that have changed since they were read, by kind of change, without zeros."""
         kinds = list(self._changed.values())
         return {k: kinds.count(k) for k in (APPENDED, REPLACED) if k in kinds}
 
     def first_parts(self, files: Iterable[SourceFile]) -> list[SourceFile]:
-        """New files up to their last whole line; others as they are."""
+        """Return new files up to their last complete line; other files unchanged."""
         found = []
         for file in files:
             if not self.appends or not _has_lines(file, self.options):
@@ -75,7 +75,7 @@ class Watch:
         return found
 
     def look(self, at_once: bool) -> tuple[list[SourceFile], list[str]]:
-        """The new parts of files that were read, and what people should know of the others, each once."""
+        """Return the new parts of files that were read, and notices on the other files, each once."""
         now = time.monotonic()
         if now < self._next and not at_once:
             return [], []
@@ -99,7 +99,7 @@ class Watch:
         return parts, reported
 
     def committed(self, files: Iterable[SourceFile]) -> None:
-        """The store has noted these."""
+        """Mark these files as recorded by the store."""
         if self._ends is not None:
             self._ends |= {f.name: f for f in files}
         self._next = 0.0 if self.appends else self._next
@@ -109,7 +109,10 @@ class Watch:
         return replace(file, length=end, start=before.length) if end > before.length else None
 
     def _reported(self, file: SourceFile, before: SourceFile) -> Iterator[str]:
-        """A file that has other bytes than were read. A time alone says that only where it changed under the eyes of this run."""
+        """Yield notices on a file whose content differs from what was read.
+
+        A new modification time alone counts only if this run saw the file change.
+        """
         last = self._seen.setdefault(file.name, file)
         if file.length == before.length and last == file:
             return
@@ -130,7 +133,7 @@ class Watch:
 
 
 def _has_lines(file: SourceFile, options: Mapping[str, Any]) -> bool:
-    """Whether a file has records line by line, so that its parts can be read: JSON lines or CSV in UTF-8, not compressed."""
+    """Return whether a file can be read in parts: uncompressed JSON lines or CSV in UTF-8."""
     form = format_of(file.path, options)
     if form not in ("json", "csv") or Path(file.path).suffix.lower() in COMPRESSIONS:
         return False
@@ -141,9 +144,9 @@ def _has_lines(file: SourceFile, options: Mapping[str, Any]) -> bool:
 
 
 def whole_end(path: str, start: int, size: int, is_csv: bool) -> int:
-    """Where the last whole line between two places of a file ends, at most `PART_BYTES` behind the first if one does there.
+    """Return the end of the last complete line between two positions of a file, if possible within `PART_BYTES`.
 
-    A line of CSV may have ends of lines within quotes. `start` where there is no whole line.
+    A CSV record may contain line ends within quotes. The result is `start` if there is no complete line.
     """
     end, quotes, most = start, 0, PART_BYTES
     with open(path, "rb") as opened:
@@ -164,7 +167,7 @@ def whole_end(path: str, start: int, size: int, is_csv: bool) -> int:
 
 @contextmanager
 def as_files(files: Sequence[SourceFile], options: Mapping[str, Any]) -> Iterator[Sequence[SourceFile]]:
-    """The files with scratch files for those of which only a part is read."""
+    """Yield the files, with scratch files in place of those that are read in part."""
     folder = scratch_folder(PREFIX)
     try:
         yield [_copied(f, n, folder, options) for n, f in enumerate(files)]
@@ -190,7 +193,7 @@ def _copied(file: SourceFile, number: int, folder: Path, options: Mapping[str, A
 
 
 def _header(file: SourceFile, options: Mapping[str, Any]) -> bytes:
-    """The first record of a CSV file, where it names the columns."""
+    """Return the first record of a CSV file if it names the columns; else no bytes."""
     if format_of(file.path, options) != "csv" or not has_header(options):
         return b""
     found = b""
@@ -205,7 +208,7 @@ def _header(file: SourceFile, options: Mapping[str, Any]) -> bytes:
 def in_their_files(
     rejected: Iterable[RejectedRow], read: Sequence[SourceFile], files: Sequence[SourceFile], options: Mapping[str, Any]
 ) -> tuple[RejectedRow, ...]:
-    """Rejected rows with the files and lines that they have, where scratch files were read in their place."""
+    """Return rejected rows of scratch files with the original files and line numbers."""
     place = {path_text(r.path): f for r, f in zip(read, files, strict=True) if r.path != f.path}
     before = {p: _lines(f.path, f.start) - _header(f, options).count(b"\n") if f.start else 0 for p, f in place.items()}
     found = []
@@ -217,7 +220,7 @@ def in_their_files(
 
 
 def _lines(path: str, end: int) -> int:
-    """The number of lines of a file up to a place."""
+    """Return the number of lines of a file up to a position."""
     count = 0
     with open(path, "rb") as opened:
         while end and (block := opened.read(min(BLOCK, end))):

@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FormerRows: TypeAlias = Callable[[pa.Table], pa.Table]
-"""The stored rows whose primary keys a table has."""
+"""Function that returns the stored rows with the primary keys of the given table."""
 
 
 class NoteStore(Protocol):
-    """Texts that the store keeps by name, beside its epochs."""
+    """Texts that the store keeps by name, independent of its epochs."""
 
     def document(self, name: str) -> str | None:
-        """A text, None where there is none."""
+        """Return a text; None if there is none."""
 
     def set_document(self, name: str, text: str) -> None:
-        """Keep a text, on disk when this returns."""
+        """Store a text and return when it is on disk."""
 
 
 Offset: TypeAlias = Mapping[str, Any]
-"""How far a feed has been read, as JSON data; empty before its first epoch."""
+"""Progress of a feed as JSON data; empty before its first epoch."""
 
 
 @dataclass(frozen=True)
@@ -65,17 +65,20 @@ class Arrived:
     rejected: tuple[RejectedRow, ...] = ()
     refused: int = 0
     files: tuple[SourceFile, ...] = ()
-    """The files that were read: the store notes their names."""
+    """Files that were read; the store records their names."""
     marks: Iterable[BoundMark] = ()
-    """The bounds that the source carries, in order; true where there is any."""
+    """Bounds that the source sends, in order; its truth value is whether there are any."""
     notices: tuple[str, ...] = ()
-    """Notices for people, each shown once."""
+    """Notices for users, each shown once."""
     is_emptied: bool = False
-    """All rows of the table that were there before go: only for tables with a primary key."""
+    """Whether all earlier rows of the table are deleted first; only for tables with a primary key."""
     producers: tuple[tuple[int, str], ...] = ()
     """Producers of the rows: pairs of a number of rows and their producer, in order; empty for the default producer."""
     times: ArrivalTimes = NO_TIMES
-    """When the rows arrived, as the source says, in order; none: with their epoch. What is before the last epoch's clock counts as that."""
+    """Arrival times of the rows according to the source, in order; empty: the epoch's clock.
+
+    Times before the last epoch's clock are raised to it.
+    """
 
 
 @dataclass(frozen=True)
@@ -86,24 +89,25 @@ class FeedRequest:
     source: Source
     table: str
     columns: Sequence[Column]
-    """The columns that rows have; those of a primary key are not nullable."""
+    """Columns of the rows; those of a primary key are not nullable."""
     options: Mapping[str, Any] = field(default_factory=dict)
     offset: Offset = field(default_factory=dict)
-    """The offset in the last epoch's row."""
+    """Offset in the last epoch's row."""
     files: frozenset[str] = frozenset()
-    """The names of the files that the store has noted for this input."""
+    """Names of the files that the store has recorded for this input."""
     memory: Memory = field(default_factory=lambda: Memory(1 << 30))
-    """How many bytes of rows the feed may give in the driver: shared by all feeds of a run, until their epoch is done."""
+    """Limit in bytes of rows that the feed returns in the driver, shared by all feeds of a run until their epoch
+    ends."""
     former: FormerRows | None = None
     """Access to the input's rows as of the last epoch; None if they are not stored."""
     notes: NoteStore | None = None
     """Notes that the store keeps for feeds; None if there is no store."""
     noted: Callable[[], Sequence[SourceFile]] = tuple
-    """The files that the store has noted, each as it was when it was read."""
+    """Function that returns the files that the store has recorded, each as it was when it was read."""
 
 
 class Feed(Protocol):
-    """One input's side of a source."""
+    """The reader of a source for one input."""
 
     def look(self, now: datetime, once: bool) -> OffsetRange | None:
         """Return the range of new data, or None.
@@ -112,37 +116,37 @@ class Feed(Protocol):
         """
 
     def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
-        """Exactly the rows of a span: the same call gives the same rows again."""
+        """Return exactly the rows of a range. A repeated call returns the same rows."""
 
     def committed(self, span: OffsetRange) -> None:
-        """The epoch that took the span is in the store: the feed's offset is its end now."""
+        """Set the feed's offset to the end of the range, after the epoch that read it was committed."""
 
     def close(self) -> None:
-        """The run is over."""
+        """Release all resources at the end of the run."""
 
 
 @runtime_checkable
 class RenamingFeed(Protocol):
-    """The feed of a connector that knows files under other names than those that the store has noted."""
+    """The feed of a connector whose file names may differ from those that the store has recorded."""
 
     def renames(self) -> Mapping[str, str]:
-        """Noted names with the present ones, once `look` was asked; the next epoch changes them."""
+        """Return recorded names with the present ones, after `look`. The next epoch changes the records."""
 
     def renamed(self) -> None:
-        """The epoch that changed them is in the store."""
+        """Forget the renames, after the epoch that recorded them was committed."""
 
     def notices(self) -> Sequence[str]:
-        """Return notices for people, each once."""
+        """Return notices for users, each once."""
 
 
 class RereadableFeed(Feed, Protocol):
-    """The feed of a connector that has `reads_again = True`: what epochs have taken can be read once more."""
+    """The feed of a connector with `reads_again = True`: data of past epochs can be read again."""
 
     def past(self, past: PastSpan, files: Sequence[SourceFile]) -> Iterable[OffsetRange]:
-        """Yield the input of a past epoch, in parts that are read and committed one after the other, with the same rows
-        in the same order.
+        """Yield the input of a past epoch, in parts that are read and committed one after the other.
 
-        The feed must have been opened without an offset; all epochs are read in turn.
+        The rows are the same, in the same order. The feed must have been opened without an offset; all epochs are read
+        in turn.
 
         `files` are those that the store has recorded for the epoch. Raises B7070 if the rows are no longer available
         unchanged.
@@ -151,7 +155,7 @@ class RereadableFeed(Feed, Protocol):
 
 @dataclass(frozen=True)
 class Sampled:
-    """Some rows of a table as an epoch would take them, and what the source says of the table. For people."""
+    """A sample of a table's rows as an epoch would read them, and what the source declares about the table."""
 
     arrived: Arrived
     names: tuple[str, ...] | None = None
@@ -161,64 +165,68 @@ class Sampled:
     problems: tuple[Diagnostic, ...] = ()
     """Problems that would end a run although rows can be read."""
     order: Literal["rows", "parts", "none"] = "rows"
-    """Which rows of one key have an order: all; those of one part, which are those of one producer; none."""
+    """Rows of one key that are ordered: all rows, rows of one part (one producer), or none."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """An input of a script that is fed by `table` of a source, and how far a store has it."""
+    """An input of a script that `table` of a source feeds, and the store's progress in it."""
 
     name: str
-    """The input's name in the script."""
+    """Name of the input in the script."""
     table: str
     offset: Offset = field(default_factory=dict)
-    """The offset in the last epoch's row; empty where there is no store, or no epoch yet."""
+    """Offset in the last epoch's row; empty if there is no store or no epoch yet."""
     files: frozenset[str] = frozenset()
-    """The names of the files that the store has noted for it."""
+    """Names of the files that the store has recorded for it."""
     lengths: Mapping[str, int] = field(default_factory=dict)
-    """How many bytes of each of these were read."""
+    """Number of bytes that were read of each file."""
 
 
 @dataclass(frozen=True)
 class SourcePart:
-    """A table of a source, or a part of one that is read by itself: what is there, and how far a store has it. For people."""
+    """A table of a source, or an independent part of one: its state, and the store's progress in it. For display."""
 
     table: str
     part: str = ""
     imported: str = ""
-    """The name of the input that it feeds."""
+    """Name of the input that it feeds."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Counts and states by what they are of: `{"messages": 3, "published": True, "wal_status": "reserved"}`."""
+    """Counts and states by name: `{"messages": 3, "published": True, "wal_status": "reserved"}`."""
     first: int | str | None = None
     end: int | str | None = None
     taken: int | str | None = None
-    """The offset of the store's last epoch."""
+    """Offset of the store's last epoch."""
     behind: int | None = None
-    """How much is there that no epoch has taken."""
+    """Amount of data that no epoch has read yet."""
     unit: str = ""
     """Unit of `behind`."""
     note: str = ""
-    """Problem of this part, for people."""
+    """Problem of this part, as a text for users."""
 
 
 class Connector(Protocol):
     """A kind of source. A connector that only writes (`WritingConnector`) has none of these functions; one that cannot
     write has no `write`.
 
-    It may have `parts(source, imports)`: the `SourcePart`s that `belvedere sources` prints; and `sample(wanted, rows,
-    spark)`: `Sampled`, about `rows` of the first and last rows, without any change to the source (`spark()` starts a
-    session if one is needed). With `reads_again = True` its feeds are `RereadableFeed`s, and a new view can be filled
-    from the source.
+    Optional functions:
+
+    - `parts(source, imports)` returns the `SourcePart`s that `belvedere sources` prints.
+    - `sample(requested, rows, spark)` returns `Sampled`, about `rows` of the first and last rows. It does not change
+      the source. `spark()` starts a session if one is needed.
+
+    With `reads_again = True` its feeds are `RereadableFeed`s, and a new view can be filled from the source.
     """
 
     def tables(self, source: Source) -> Sequence[str]:
-        """The tables that a source has; without a JVM, and soon: `belvedere check` asks."""
+        """Return the tables of a source, quickly and without a JVM: `belvedere check` calls it."""
 
     def columns(self, source: Source, table: str) -> pa.Schema:
-        """The columns of a table where the project file declares none. Raises BelvedereError where they cannot be found."""
+        """Return the columns of a table that the project file does not declare. Raises BelvedereError if it cannot find
+        them."""
 
     def open_feed(self, requested: FeedRequest) -> Feed:
-        """Go on with an input from its offset."""
+        """Open the feed of an input at its offset."""
 
 
 @dataclass(frozen=True)
@@ -228,13 +236,13 @@ class Outgoing:
     sink: Sink
     target: str
     store: str
-    """The identity of the store whose events these are."""
+    """Id of the store that has the events."""
     key: tuple[str, ...] = ()
-    """The columns that say which row a change is of; empty where none that show do, and for events of a subscription."""
+    """Columns that identify the row of a change; empty if no visible columns do, and for events of a subscription."""
     relation: str = ""
     """Relation with the events: one relation may be exported to several targets."""
     again: int = 0
-    """How often somebody has asked for all events to be sent again."""
+    """Number of times that the user has requested to send all events again."""
     notes: NoteStore | None = None
     """Notes that the store keeps for outlets; None if there is no store."""
 
@@ -245,46 +253,51 @@ class Outgoing:
 
 
 class Outlet(Protocol):
-    """One export's side of a sink that knows itself how far it has come.
+    """The writer of one export to a sink that records its own progress.
 
-    One that is `lasting = True` never forgets it while its events are there: where it knows of less than it was sent, events are lost.
+    An outlet with `lasting = True` keeps this record as long as its events. If its record is behind the events that it
+    received, events were lost.
     """
 
     def reached(self) -> int | None:
-        """The `_seq` of the last event that the sink has; None for none. Asked before the first `write`, and after one that failed."""
+        """Return the `_seq` of the sink's last event; None if it has none.
+
+        It is called before the first `write`, and after one that failed.
+        """
 
     def write(self, pieces: Iterable[pa.Table]) -> None:
-        """Write events, all of which are behind `reached`, in the order of `_seq`."""
+        """Write events in the order of `_seq`, all after `reached`."""
 
     def close(self) -> None:
-        """The run is over."""
+        """Release all resources at the end of the run."""
 
 
 class SharedOutlet(Protocol):
-    """The side of a sink of all exports to it, which it takes together. They are called by their places, from 0 on."""
+    """The writer of all exports to a sink that accepts them together. Exports are numbered from 0 on."""
 
     def reached(self) -> Sequence[int | None]:
-        """As `Outlet.reached`, of each export."""
+        """Return `Outlet.reached` of each export."""
 
     def write(self, events: Iterable[tuple[int, pa.Table]]) -> None:
-        """Write events of exports, named by their places, all of which are behind `reached`; those of one export in the order of `_seq`."""
+        """Write events with their export's number, all after `reached`; those of one export in the order of `_seq`."""
 
     def close(self) -> None:
-        """The run is over."""
+        """Release all resources at the end of the run."""
 
 
 class WritingConnector(Protocol):
-    """A kind of sink. One whose sinks know how far they have come has `open_outlet` or `open_shared_outlet` in place of `write`.
+    """A kind of sink. If its sinks record their progress, it has `open_outlet` or `open_shared_outlet` instead of
+    `write`.
 
-    It may have `place(sink, target)`: the text of where an export goes, which two exports may not share; None where they may. Without it
-    that is the target.
+    It may have `place(sink, target)`: the canonical target of an export, which two exports may not share, or None if
+    they may. Without `place` the target itself must be unique.
     """
 
     def write(self, sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> None:
-        """Write an epoch's events under the name `target`. The same epoch may come again after a crash."""
+        """Write an epoch's events under the name `target`. After a crash the same epoch may be written again."""
 
     def open_outlet(self, outgoing: Outgoing) -> Outlet:
-        """An export's side of a sink."""
+        """Open the writer of one export."""
 
     def open_shared_outlet(self, outgoings: Sequence[Outgoing]) -> SharedOutlet:
-        """The side of a sink of all exports to it."""
+        """Open the writer of all exports to a sink."""

@@ -1,6 +1,7 @@
-"""The connector `console`: exported events on stdout, a JSON object a line.
+"""The connector `console`: exported events on stdout, one JSON object per line.
 
-In: events of an epoch. Out: lines. The console cannot take a line back, so an event is shown at least once. It is no source.
+In: events of an epoch. Out: lines. Delivery is at least once, since a printed line cannot be undone. It is not a
+source.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from belvedere.project.settings import Sink
 
 
 def place(sink: Sink, target: str) -> None:
-    """Exports may share a name: each line is one event."""
+    """Return None: exports may share a name, since each line is one event."""
 
 
 def write(sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> None:

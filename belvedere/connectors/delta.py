@@ -1,9 +1,9 @@
-"""The sink `delta`: an export is a table of Delta Lake to which events are appended. Exactly once.
+"""The sink `delta`: an export appends its events to a Delta Lake table, exactly once.
 
-In: events behind the outlet's mark, in the order of `_seq`. Out: commits of a table, each with the number of the last event in it as the
-version of an application's transaction (`txn` in Delta's protocol): both are there or neither is. The table is made where it is missing,
-and gets columns that a view has later; columns that are there take what they hold exactly. Needs deltalake, and no Spark
-(`pip install 'belvedere[delta]'`).
+In: events after the outlet's mark, in the order of `_seq`. Out: commits of a table. Each has the number of its last
+event as the version of an application transaction (`txn` in Delta's protocol), so both are committed or neither is. A
+missing table is created. Columns that a view gets later are added; existing columns accept only values that they hold
+exactly. Needs deltalake, and no Spark (`pip install 'belvedere[delta]'`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class DeltaOutlet:
-    """One export on its way into a table."""
+    """The writer of one export to a table."""
 
     lasting = True
 
@@ -45,7 +45,7 @@ class DeltaOutlet:
         self.mark: int | None = None
 
     def reached(self) -> int | None:
-        """The number of the last event in the table; None where there is none. Raises B6240, B6241."""
+        """Return the number of the last event in the table; None if there is none. Raises B6240, B6241."""
         with self._reported():
             table = self._table()
             self.mark = self._mark(table)
@@ -56,13 +56,13 @@ class DeltaOutlet:
         return None if found is None else int(found)
 
     def _table(self) -> Any:
-        """The table as it is now; None where it is not there."""
+        """Return the table as it is now; None if it does not exist."""
         if not self.delta.DeltaTable.is_deltatable(self.address, self.storage or None):
             return None
         return self.delta.DeltaTable(self.address, storage_options=self.storage or None)
 
     def write(self, pieces: Iterable[pa.Table]) -> None:
-        """Append events, in as few commits as their size allows. Raises B6240, B6241."""
+        """Append events, in as few commits as `MAX_BYTES` allows. Raises B6240, B6241."""
         for events in _gathered(pieces):
             last = events[SEQUENCE][-1].as_py()
             with self._reported():
@@ -81,7 +81,7 @@ class DeltaOutlet:
                 self.mark = last
 
     def _cast(self, events: pa.Table, table: Any) -> pa.Table:
-        """The events in the types of the table. Raises B6241 for a value that its column does not hold."""
+        """Cast the events to the types of the table. Raises B6241 for a value that its column cannot hold."""
         shown = _as_delta_has_it(events)
         found = shown if table is None else with_types(shown, pa.schema(table.schema()))
         if isinstance(found, UnfittingValue):
@@ -89,7 +89,7 @@ class DeltaOutlet:
         return found
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
@@ -113,7 +113,7 @@ class DeltaOutlet:
 
 
 def _gathered(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Events of a commit together."""
+    """Combine events into batches of one commit each."""
     held: list[pa.Table] = []
     for events in pieces:
         held.append(events)
@@ -125,8 +125,9 @@ def _gathered(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _as_delta_has_it(events: pa.Table) -> pa.Table:
-    """Return the events in Delta's types: intervals as text (ISO 8601), also within nested values, because Delta has no
-    type for them. Timestamps without a time zone keep that type.
+    """Return the events in Delta's types. Intervals become text (ISO 8601), also within nested values.
+
+    Delta has no type for intervals. Timestamps without a time zone keep that type.
     """
     events = with_month_texts(events)
     for number, field in enumerate(events.schema):
@@ -138,7 +139,7 @@ def _as_delta_has_it(events: pa.Table) -> pa.Table:
 
 
 def _without_lengths(type_: pa.DataType) -> pa.DataType:
-    """The type with texts where it has lengths of time."""
+    """Return the type with string in place of intervals."""
     if pa.types.is_duration(type_):
         return pa.string()
     if pa.types.is_map(type_):
@@ -172,12 +173,12 @@ def _library() -> Any:
 
 
 def place(sink: Sink, target: str) -> str:
-    """The table of an export, however its address is spelled. Raises B6241."""
+    """Return the canonical address of an export's table. Raises B6241."""
     return same_address(address_of(sink, target))
 
 
 def address_of(sink: Sink, target: str) -> str:
-    """The address of the table of an export. Raises B6241."""
+    """Return the address of an export's table. Raises B6241."""
     name = str(sink.options.get("names", {}).get(target, target))
     base = sink.options.get("url") or (str(sink.path) if sink.path is not None else None)
     if not isinstance(base, str):
@@ -187,7 +188,7 @@ def address_of(sink: Sink, target: str) -> str:
 
 
 def open_outlet(outgoing: Outgoing) -> DeltaOutlet:
-    """An export on its way into a table."""
+    """Open the writer of one export to a table."""
     return DeltaOutlet(outgoing)
 
 

@@ -1,6 +1,6 @@
-"""Open the feeds of a script's imports, whoever's connector they are.
+"""Open the feeds of a script's imports, for any connector.
 
-In: an import, the project file, what the store knows of it. Out: a feed. Nothing is read.
+In: an import, the project file, the store's records on it. Out: a feed. Nothing is read.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ def open_feed(
     noted: Callable[[], Sequence[SourceFile]] = tuple,
     memory: Memory | None = None,
 ) -> Feed:
-    """The feed of an import, which goes on from an offset; `files` are those that it has read, `noted` gives them as they were then.
+    """Open the feed of an import at an offset. `files` are the names of its files; `noted` returns them as they were
+    read.
 
-    `memory` is that of all feeds of a run; without one the feed has the project's for itself. Raises B6020.
+    `memory` is shared by all feeds of a run; without it the feed has the project's whole limit. Raises B6020.
     """
     requested = replace(feed_request_of(table, project, offset, files, former, notes), noted=noted)
     requested = requested if memory is None else replace(requested, memory=memory)
@@ -64,6 +65,6 @@ def feed_request_of(
 
 
 def columns_of(table: Input) -> tuple[Any, ...]:
-    """The columns that rows of a source have. Nested data is hidden, its nested tables show it, but it comes in the rows."""
+    """Return the columns of a source's rows, including hidden nested data that nested tables show."""
     given = (c for c in table.schema if not c.hidden or c.name not in (UID, INGEST_TIME, ROWTIME))
     return tuple(replace(c, nullable=c.nullable and c.name not in table.primary_key) for c in given)

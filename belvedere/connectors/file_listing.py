@@ -1,7 +1,7 @@
-"""Which files of a table are new: folders are listed, and compared with the names that are known.
+"""Find the new files of a table: list its folders, and compare the names with the known ones.
 
-In: a folder, the name of a table, the files that were read. Out: files that were not. Any name that the file system allows counts.
-A folder is not listed again while its time of change says that no file came or went.
+In: a folder, the name of a table, the files that were read. Out: files that were not. Any name that the file system
+allows is accepted. A folder is listed again only after its modification time shows that a file was added or removed.
 """
 
 from __future__ import annotations
@@ -19,40 +19,41 @@ from belvedere.connectors.run_records import SourceFile, path_text
 from belvedere.errors import fail
 
 STABLE_SECONDS = 3.0
-"""Minimum seconds between a folder's last change and its listing before its modification time is trusted: file systems
-count time in ticks.
+"""Minimum seconds between a folder's last change and its listing before its modification time is trusted.
+
+File systems count time in ticks.
 """
 LISTED_AGAIN = 30.0
-"""Seconds after which a folder is listed whatever its time of change says: some file systems hold that back."""
+"""Seconds after which a folder is listed in any case: some file systems delay its modification time."""
 
 
 @dataclass
 class _Folder:
-    """A folder and what its last listing found."""
+    """A folder and the result of its last listing."""
 
     path: str
     prefix: str
     """Prefix of the names of its files."""
     counts: Callable[[str], bool]
-    """Whether a file of this name belongs to the table."""
+    """Function that returns whether a file of this name belongs to the table."""
     seen: set[str] = field(default_factory=set)
-    """Names that need not be looked at again: read, or none of the table's files."""
+    """Names that need no further check: read, or not the table's files."""
     changed: int | None = None
-    """Its time of change in nanoseconds, where the next file would move it."""
+    """Modification time in nanoseconds, if the next new file would change it."""
     listed: float = float("-inf")
     waits: bool = False
-    """Whether it has a link without a target: that comes without a change of the folder."""
+    """Whether it has a link without a target. The target may appear without a change of the folder."""
 
 
 class Listing:
-    """The files of one table below a folder, and which of them are known."""
+    """The files of one table in a folder, and those of them that are known."""
 
     def __init__(self, directory: str, table: str, known: Iterable[str]):
         self.table = table
         self.known = set(known)
-        """The names of files as the store notes them: relative to the folder."""
+        """Names of files as the store records them, relative to the folder."""
         self.met = 0
-        """Known files that were there when the folders were listed."""
+        """Number of known files found when the folders were listed."""
         directory = os.path.abspath(directory)
         self._folders = (
             _Folder(os.path.join(directory, table), os.path.join(table, ""), lambda name: True),
@@ -60,11 +61,11 @@ class Listing:
         )
 
     def new_files(self, must_list: bool = False) -> list[SourceFile]:
-        """The files that are not known, in no order. Raises B6023 where a folder may not be read."""
+        """Return the files that are not known, in no order. Raises B6023 for a folder without read permission."""
         return [file for folder in self._folders for file in self._new_in(folder, must_list)]
 
     def known_files(self) -> Iterator[SourceFile]:
-        """The known files that are there, as they are now."""
+        """Yield the known files that exist, in their present state."""
         for folder in self._folders:
             try:
                 with os.scandir(folder.path) as entries:
@@ -80,7 +81,7 @@ class Listing:
                 continue
 
     def add(self, files: Iterable[SourceFile]) -> None:
-        """These were read."""
+        """Mark files as read."""
         for file in files:
             self.known.add(file.name)
             folder, name = os.path.split(file.path)
@@ -100,7 +101,10 @@ class Listing:
         except OSError as error:
             raise fail(
                 "B6023",
-                f'the folder {path_text(folder.path)} of table "{self.table}" cannot be listed: {error.strerror or error}',
+                (
+                    f'the folder {path_text(folder.path)} of table "{self.table}" cannot be listed: '
+                    f"{error.strerror or error}"
+                ),
                 hint="give this user the right to read it; its files are read once it can be listed",
             ) from error
         folder.changed, folder.listed = changed if final and not found and not folder.waits else None, now
@@ -116,7 +120,7 @@ class Listing:
                     continue
                 try:
                     found = entry.stat()
-                except OSError:  # it went, or a link has no target yet, or none but itself
+                except OSError:  # deleted, or a link without a target or to itself
                     folder.waits = folder.waits or entry.is_symlink()
                     continue
                 if stat.S_ISREG(found.st_mode):  # a folder may become a file of its name
@@ -124,7 +128,10 @@ class Listing:
                     yield SourceFile(entry.path, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC), name)
 
     def _is_new(self, folder: _Folder, entry: os.DirEntry[str]) -> bool:
-        """Whether it is the table's, finished and not known: writers put `.` or `_` before unfinished files' names."""
+        """Return whether an entry belongs to the table, is complete and not known.
+
+        Writers start the names of incomplete files with `.` or `_`.
+        """
         if entry.name.startswith((".", "_")) or not folder.counts(entry.name):
             return False
         is_known = name_text(folder.prefix + entry.name) in self.known

@@ -1,7 +1,8 @@
-"""Names of a source's files, as a store notes them: relative to the source's folder, which is no part of them.
+"""Names of a source's files as a store records them, relative to the source's folder.
 
-In: paths, names that a store has noted. Out: names, paths. So a folder may be moved, mounted, linked or restored elsewhere, and its files
-stay known. Stores of before noted absolute paths: these are recognised below the folder, and elsewhere by what the files are.
+In: paths, names that a store has recorded. Out: names, paths. A folder may be moved, mounted, linked or restored
+elsewhere, and its files stay known. Earlier stores recorded absolute paths. These are recognized below the folder, and
+elsewhere by name, length and time of the files.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from belvedere.connectors.run_records import SourceFile, path_of
 
 
 def name_text(relative: str) -> str:
-    """The name of a file by its path below the folder: itself, or escaped bytes behind `file:` where these are no UTF-8."""
+    """Return the name of a file by its path below the folder; `file:` and escaped bytes if it is not UTF-8."""
     try:
         os.fsencode(relative).decode()
     except UnicodeError:
@@ -23,7 +24,7 @@ def name_text(relative: str) -> str:
 
 
 def name_below(directory: str, name: str) -> str | None:
-    """The relative name of a noted one; None for an absolute path of another place."""
+    """Return the relative form of a recorded name; None for an absolute path outside the folder."""
     path = path_of(name)
     if not os.path.isabs(path):
         return name
@@ -32,7 +33,7 @@ def name_below(directory: str, name: str) -> str | None:
 
 
 def place_of(directory: str, name: str, table: str) -> str:
-    """The path of a file that a store has noted. One of another place is looked for under its name in the folder."""
+    """Return the path of a recorded file. A file recorded elsewhere is searched by its name in the folder."""
     path = path_of(name)
     below = name_below(directory, name)
     if below is not None:
@@ -46,12 +47,12 @@ def place_of(directory: str, name: str, table: str) -> str:
 
 
 def renamed_below(directory: str, names: Iterable[str]) -> dict[str, str]:
-    """Names that were noted as absolute paths below the folder, with their relative ones."""
+    """Return names that were recorded as absolute paths below the folder, with their relative names."""
     return {n: below for n in names if (below := name_below(directory, n)) is not None and below != n}
 
 
 def recognised(noted: Sequence[SourceFile], found: Iterable[SourceFile]) -> Mapping[str, str]:
-    """Which of the found files are noted ones of another place: of the same name, length and time. Old names with new ones."""
+    """Return old and new names of found files that were recorded elsewhere with the same name, length and time."""
     there: dict[tuple[str, int, int], list[str]] = {}
     for file in found:
         there.setdefault(_marks(file), []).append(file.name)

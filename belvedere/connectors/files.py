@@ -1,7 +1,8 @@
 """The connector `files`: a table is `<path>/<Table>/*` and `<path>/<Table>.*`; exports are files named by their epoch.
 
-In: a folder, the names that the store has noted. Out: the files that are new, and their rows. A file is read once, when it appears;
-writers put it there whole (write elsewhere, then rename). How files become rows is in `reading`, how events become files in `event_files`.
+In: a folder, the names that the store has recorded. Out: the new files, and their rows. A file is read once, when it
+appears, so writers must create it complete (write elsewhere, then rename). `reading` parses files into rows;
+`event_files` writes events to files.
 """
 
 from __future__ import annotations
@@ -49,21 +50,21 @@ PART_BYTES = 4 << 20
 reads_again = True
 CHANGED_NOTE = "files have changed since they were read; set `appends = true` to read appended lines"
 IGNORED = "ignored"
-"""In a feed's offset: columns that the table has not, with the place where each came first."""
+"""Key of a feed's offset: columns that the table does not have, with the first position of each."""
 
 
 def tables(source: Source) -> tuple[str, ...]:
-    """The tables that have files now."""
+    """Return the tables that have files now."""
     return tuple(sorted(table_names(source)))
 
 
 def columns(source: Source, table: str) -> pa.Schema:
-    """The columns of a table, from a sample of its rows. Raises B6102 (a file cannot be read), B6103 (no rows)."""
+    """Return the columns of a table, from a sample of its rows. Raises B6102 (unreadable file), B6103 (no rows)."""
     return schema_of_files(table, table_files(source, table), options_of(source))
 
 
 def parts(source: Source, imports: Sequence[Imported]) -> Iterator[SourcePart]:
-    """Tables with their files, and those that the store has not read. Raises B6023."""
+    """Yield the tables with their numbers of files, and of files that the store has not read. Raises B6023."""
     by_table = {i.table: i for i in imports}
     if source.path is None or not source.path.is_dir():
         note = f"the folder {source.path} does not exist"
@@ -89,45 +90,45 @@ def parts(source: Source, imports: Sequence[Imported]) -> Iterator[SourcePart]:
 
 
 def changed_files(found: Iterable[SourceFile], known: Mapping[str | None, int | None]) -> dict[str, int]:
-    """How many files are longer or shorter than what was read of them; only what there is."""
+    """Return the number of files that are longer or shorter than when they were read, by kind, without zeros."""
     lengths = [(f.length, read) for f in found if (read := known.get(f.name)) is not None]
     counts = {APPENDED: sum(now > read for now, read in lengths), REPLACED: sum(now < read for now, read in lengths)}
     return {how: count for how, count in counts.items() if count}
 
 
 def open_feed(requested: FeedRequest) -> FileFeed:
-    """The files of one table, and which of them were read."""
+    """Open the feed of one table's files."""
     if requested.source.path is None:
         raise fail("B6020", f'source "{requested.source.name}" has no path', hint='write `path = "data/..."`')
     return FileFeed(requested)
 
 
 def sample(requested: FeedRequest, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
-    """The first and last rows of the first and last files. Raises B6020, B6022, B6023."""
+    """Return the first and last rows of the first and last files. Raises B6020, B6022, B6023."""
     return open_feed(requested).sample(rows, spark)
 
 
 @dataclass(frozen=True)
 class NewFiles:
-    """New data: files, and unannounced columns, each with its position."""
+    """New data: files, and undeclared columns, each with its position."""
 
     files: tuple[SourceFile, ...]
     ignored: Mapping[str, str]
     epoch: int | None = None
-    """The epoch that has read them, where they are read again."""
+    """The epoch that has read them, if they are read again."""
     appends: bool = False
     """Whether lines may have been appended since."""
     left: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
     """Rejected rows of re-read files: the lines by path, None for the whole file."""
 
     def check(self, table: str) -> None:
-        """Raise B7070 where files that are read again are not what they were."""
+        """Raise B7070 if files that are read again have changed."""
         for file in self.files if self.epoch is not None else ():
             _check_unchanged(file, table, self.epoch or 0, self.appends)
 
 
 class FileFeed:
-    """The files of one table. Its offset is their number; their names are in the store, which knows each that was read."""
+    """The feed of one table's files. Its offset is their number; the store records the name of each that was read."""
 
     def __init__(self, requested: FeedRequest):
         source, table = requested.source, requested.input
@@ -143,7 +144,8 @@ class FileFeed:
             table.source is not None and table.source.columns is not None and self.new_columns != "reject"
         )
         self.ignored: dict[str, str] = dict(requested.offset.get(IGNORED, {}))
-        """Columns that files have and the table does not, each with its first position: reported once for a store."""
+        """Columns that files have and the table does not, each with its first position. Each is reported once per
+        store."""
         self.chunk = min(CHUNK_BYTES, max(MIN_CHUNK_BYTES, requested.memory.chunk))
         self.memory = requested.memory
         self.directory = os.path.abspath(source.path)
@@ -155,7 +157,7 @@ class FileFeed:
             self.listing, self.options, self._as_named(requested.noted) if requested.files else tuple, self.table
         )
         self._changed = {k: requested.offset[k] for k in (APPENDED, REPLACED) if k in requested.offset}
-        """How many files have changed since they were read, as the last epoch's row says."""
+        """Number of files that have changed since they were read, from the last epoch's row."""
         self._parts = int(requested.offset.get("parts", 0))
         self._notices: list[str] = []
 
@@ -192,7 +194,8 @@ class FileFeed:
         return lambda: [replace(f, name=self._renames.get(f.name, f.name)) for f in noted()]
 
     def _without_moved(self, found: Sequence[SourceFile]) -> Sequence[SourceFile]:
-        """With the first look: the files without those that were read in another place, if none that was read is there."""
+        """Remove files that were read in another folder, on the first look, if no recorded file exists under its
+        name."""
         assert self._noted is not None
         if not found and not self.listing.met:
             return found  # the folder is not there yet
@@ -211,11 +214,11 @@ class FileFeed:
         return [f for f in found if f.name not in self.listing.known]
 
     def renames(self) -> Mapping[str, str]:
-        """Names that the store has noted with those of the same files now."""
+        """Return recorded names with the present names of the same files."""
         return self._renames
 
     def renamed(self) -> None:
-        """The store has noted the present names."""
+        """Forget the renames, after the store has recorded the present names."""
         self._renames = {}
 
     def notices(self) -> Sequence[str]:
@@ -224,7 +227,7 @@ class FileFeed:
         return reported
 
     def _shown(self, place: str) -> str:
-        """The place of a column in a file, for people."""
+        """Return the position of a column in a file as a text for users."""
         return place if place.startswith("file:") else os.path.join(str(path_text(self.directory)), place)
 
     def _ignored(self, files: Iterable[SourceFile]) -> dict[str, str]:
@@ -239,7 +242,7 @@ class FileFeed:
         return found
 
     def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
-        """The rows of these files."""
+        """Return the rows of these files."""
         from belvedere.connectors.reading.reader import read_files  # loads PySpark, which takes a second
 
         new, ignored = cast(NewFiles, span.content).files, cast(NewFiles, span.content).ignored
@@ -274,7 +277,7 @@ class FileFeed:
         return Arrived(rows, rejected, taken.refused + len(whole), new, taken.marks, notices, times=times)
 
     def sample(self, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
-        """The first and last rows of the first and last files, whether they were read or not."""
+        """Return the first and last rows of the first and last files, whether or not they were read."""
         from belvedere.connectors.reading.reader import read_files  # loads PySpark, which takes a second
 
         files = [f for f in in_order(self.listing.new_files(must_list=True)) if f.length]
@@ -288,7 +291,7 @@ class FileFeed:
         return Sampled(Arrived(taken.rows, taken.rejected, taken.refused, tuple(files), taken.marks), names)
 
     def past(self, past: PastSpan, files: Sequence[SourceFile]) -> Iterator[OffsetRange]:
-        """The files of an epoch that has been, a few at a time. Raises B7070 where one is gone or was changed."""
+        """Yield the files of a past epoch, a few at a time. Raises B7070 if one is missing or changed."""
         part: list[SourceFile] = []
         left = {} if self._watch.appends else {place_of(self.directory, f, self.table): n for f, n in past.left.items()}
         for file in (replace(f, path=place_of(self.directory, f.name, self.table)) for f in files):
@@ -301,7 +304,7 @@ class FileFeed:
             yield OffsetRange({}, NewFiles(tuple(part), {}, past.epoch, self._watch.appends, left))
 
     def committed(self, span: OffsetRange) -> None:
-        """The store has noted the names of these files."""
+        """Mark these files as recorded by the store."""
         content = cast(NewFiles, span.content)
         self.listing.add(content.files)
         self._watch.committed(content.files)
@@ -310,11 +313,11 @@ class FileFeed:
         self.ignored |= content.ignored
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
 
 
 def _check_unchanged(file: SourceFile, table: str, epoch: int, appends: bool) -> None:
-    """Raise B7070 where a file is not what it was when an epoch read it: its rows may be others. With `appends` it may have grown."""
+    """Raise B7070 if a file has changed since an epoch read it. With `appends` it may have become longer."""
     try:
         found = os.stat(file.path)
     except OSError as error:
@@ -332,12 +335,12 @@ def _check_unchanged(file: SourceFile, table: str, epoch: int, appends: bool) ->
 
 
 def place(sink: Sink, target: str) -> str:
-    """The folder of an export: a file of it is named by its epoch alone."""
+    """Return the folder of an export. The names of its files contain only the epoch."""
     return same_address(str((sink.path or Path()) / target))
 
 
 def write(sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> None:
-    """A file of its own for the epoch, which appears whole or not at all; the same epoch replaces it."""
+    """Write the events of an epoch to one file, atomically. Writing the same epoch again replaces the file."""
     if sink.format not in SUFFIXES:
         raise fail(
             "B6130",
@@ -360,7 +363,10 @@ def write(sink: Sink, target: str, epoch: int, pieces: Iterable[pa.Table]) -> No
         raise fail(
             "B6132",
             f'sink "{sink.name}" cannot write {folder / name}: {error.strerror or error}',
-            hint="free some space or give this user the rights; undelivered events stay in the store and are delivered at the next start",
+            hint=(
+                "free some space or give this user the rights; undelivered events stay in the store and are "
+                "delivered at the next start"
+            ),
         ) from error
 
 

@@ -1,9 +1,11 @@
 """The connector `http`: exported events are posted to an address as JSON lines, at least once.
 
-In: events in the order of `_seq`. Out: requests of some events each, with an id by which a receiver discards what comes twice, and a
-signature where the sink has a secret. A receiver that is away, or busy, gets them later; one that refuses them, or names another address,
-ends the run. The store notes each request before it is sent: what was taken is not sent again, and what may have been taken comes again
-under the same id. One that is slow gets more time, and smaller requests.
+In: events in the order of `_seq`. Out: requests of some events each, with an id by which a receiver discards
+duplicates, and a signature if the sink has a secret.
+
+If a receiver is unavailable or busy, the request is sent again later. If it rejects events, or redirects to another
+address, the run ends. The store records each request before it is sent. Accepted events are not sent again; events that
+may have been accepted are sent again under the same id. A slow receiver gets a longer timeout and smaller requests.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from belvedere.rules.events import SEQUENCE
 TIMEOUT_SECONDS = 10.0
 """Default timeout of an answer in seconds."""
 BUSY = (408, 425, 429)
-"""Statuses, beside those from 500 on, after which the same request is sent again later."""
+"""Statuses, besides those from 500 on, after which the same request is sent again later."""
 SLOW = (408, 504)
 """Status codes that report a timeout, possibly of a proxy."""
 TOO_LARGE = 413
@@ -44,14 +46,14 @@ MAX_PAUSE_SECONDS = 3600.0
 
 
 class _Stays(HTTPRedirectHandler):
-    """Follows no redirect: a GET would carry no events, and another host would get the sink's headers."""
+    """Follows no redirect: a GET would carry no events, and another host would receive the sink's headers."""
 
     def redirect_request(self, *_: Any) -> None:
-        """The answer is an error with its status."""
+        """Return None, so that the redirect is handled as an error with its status."""
 
 
 class HttpOutlet:
-    """One export on its way to an address."""
+    """The writer of one export to an address."""
 
     def __init__(self, outgoing: Outgoing):
         options = outgoing.sink.options
@@ -65,7 +67,7 @@ class HttpOutlet:
         self._opener = build_opener(_Stays)
         self._note = f"http {outgoing.relation} {self.sink}.{outgoing.name}"
         self._taken, self._until = 0, 0
-        """The last event that was taken, and the last of the request that was sent then."""
+        """The last accepted event, and the last event of the request in flight."""
         self._pace = Pace(MAX_EVENTS)
         self._limit = options.get("timeout_seconds")
         if self._limit is not None and not (type(self._limit) in (int, float) and 0 < self._limit <= MAX_PAUSE_SECONDS):
@@ -73,7 +75,7 @@ class HttpOutlet:
             raise fail("B9104", f'`timeout_seconds` of sink "{self.sink}" is not valid', hint=hint)
 
     def reached(self) -> int | None:
-        """The number of the last event that the receiver has taken, as the store has noted it."""
+        """Return the number of the last event that the receiver has accepted, as recorded in the store."""
         text = self.outgoing.notes.document(self._note) if self.outgoing.notes is not None else None
         found = json.loads(text) if text else {}
         self._taken, self._until = max(self._taken, found.get("taken", 0)), max(self._until, found.get("until", 0))
@@ -81,15 +83,15 @@ class HttpOutlet:
         return self._taken or None
 
     def write(self, pieces: Iterable[pa.Table]) -> None:
-        """Post the events. Raises B6230 where the receiver is away or busy, B6231 where it refuses them."""
+        """Post the events. Raises B6230 if the receiver is unavailable or busy, B6231 if it rejects them."""
         for events in pieces:
             start = 0
             while start < events.num_rows:
                 start += self._post(events.slice(start))
 
     def _post(self, events: pa.Table) -> int:
-        """Post the first of these events; how many were taken."""
-        # those that were one request before are one again, since the receiver may have taken them
+        """Post the first of these events, and return the number of accepted ones."""
+        # repeat an earlier request unchanged, since the receiver may have accepted it
         before = int(np.searchsorted(events[SEQUENCE].to_numpy(), self._until, side="right"))
         request = events.slice(0, self._pace.size(before, events.num_rows))
         first, last = request[SEQUENCE][0].as_py(), request[SEQUENCE][-1].as_py()
@@ -102,7 +104,7 @@ class HttpOutlet:
         except HTTPError as error:
             if error.code == TOO_LARGE and len(request) > 1:
                 self._pace.too_large(len(request))
-                self._until = self._taken  # nothing of it was taken: it need not come again as it was
+                self._until = self._taken  # nothing was accepted: the request may change
                 return 0
             if error.code in SLOW:
                 self._was_late(len(request))
@@ -118,7 +120,7 @@ class HttpOutlet:
 
     @property
     def _seconds(self) -> float:
-        """How long the first answer is waited for."""
+        """Return the timeout of the first answer in seconds."""
         return TIMEOUT_SECONDS if self._limit is None else float(self._limit)
 
     def _was_late(self, events: int) -> None:
@@ -126,7 +128,7 @@ class HttpOutlet:
         self._keep()
 
     def _keep(self) -> None:
-        """Let the store note the request that is under way, and the receiver's pace."""
+        """Record the request in flight and the receiver's pace in the store."""
         if self.outgoing.notes is not None:
             found = {"taken": self._taken, "until": self._until, **self._pace.document()}
             self.outgoing.notes.set_document(self._note, json.dumps(found))
@@ -157,7 +159,10 @@ class HttpOutlet:
         if error.code < 400:
             other = error.headers.get("Location")
             said += f" to {other}" if other else ""
-            hint = "redirects are not followed, because events and headers may be confidential: set `url` to the new address"
+            hint = (
+                "redirects are not followed, because events and headers may be confidential: "
+                "set `url` to the new address"
+            )
         try:
             detail = error.read(200).decode("utf-8", "replace") or None
         except (HTTPException, OSError):
@@ -171,7 +176,7 @@ class HttpOutlet:
         )
 
     def _signature(self, body: bytes) -> dict[str, str]:
-        """`t=seconds,v1=hex`: HMAC-SHA256 of the seconds, a dot and the body."""
+        """Return `t=seconds,v1=hex`: HMAC-SHA256 of the seconds, a dot and the body."""
         if self.secret is None:
             return {}
         now = int(time.time())
@@ -179,11 +184,11 @@ class HttpOutlet:
         return {"Belvedere-Signature": f"t={now},v1={made.hexdigest()}"}
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
 
 
 def pause_of(text: str | None) -> float | None:
-    """The seconds of a header `Retry-After`: a number or a time (RFC 9110, 10.2.3); None where it says nothing that can be understood."""
+    """Return the seconds in a header `Retry-After`, a number or a time (RFC 9110, 10.2.3); None if it is not valid."""
     if text is None:
         return None
     if text.strip().isascii() and text.strip().isdigit():
@@ -203,5 +208,5 @@ def place(sink: Sink, target: str) -> str:
 
 
 def open_outlet(outgoing: Outgoing) -> HttpOutlet:
-    """An export on its way to an address."""
+    """Open the writer of one export to an address."""
     return HttpOutlet(outgoing)

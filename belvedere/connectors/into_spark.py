@@ -1,8 +1,8 @@
-"""Put Arrow rows into Spark: the one place that calls `createDataFrame`.
+"""Create DataFrames from Arrow rows: the one place that calls `createDataFrame`.
 
-In: a session and a table. Out: a DataFrame with the rows in their order. Below a threshold (48 MB by default) Spark makes a local relation
-of them, over which its optimizer interprets expressions row by row: ten times dearer than a scan. Few rows are right there: a filter over
-a local relation needs no job.
+In: a session and a table. Out: a DataFrame with the rows in their order. Below a threshold (48 MB by default) Spark
+creates a local relation, over which its optimizer interprets expressions row by row: ten times the cost of a scan. For
+few rows a local relation is better: a filter over it needs no job.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 LOCAL_BYTES = 10 << 20
 """Maximum bytes of Arrow rows for a local relation: Spark knows its size, and broadcasts it in joins."""
 FEW_BYTES = 1 << 20
-"""The same of rows that pass many expressions and no join."""
+"""Maximum bytes of a local relation for rows that pass many expressions and no join."""
 THRESHOLD = "spark.sql.execution.arrow.localRelationThreshold"
 _SETTING = threading.Lock()
-"""Held while a session has another threshold: sessions are shared by threads."""
+"""Lock held while a session has another threshold: threads share sessions."""
 
 
 def into_spark(spark: SparkSession, rows: pa.Table, local: int = LOCAL_BYTES) -> DataFrame:
-    """The rows as a DataFrame, in their order; up to `local` bytes of them as a local relation.
+    """Return the rows as a DataFrame, in their order; up to `local` bytes as a local relation.
 
     Raises as `SparkSession.createDataFrame` does for types that Spark lacks.
     """

@@ -1,7 +1,7 @@
-"""Columns that sources have and the store's tables have not: found in files and databases, for a start that takes them.
+"""Columns that sources have and the store's tables lack: found in files and databases, for a start that adds them.
 
-In: a project, its store. Out: per table its columns as the store has them and as the files would have them. Types only grow: where a
-file's value fits none that its column may become, the column stays, and such rows are rejected.
+In: a project, its store. Out: per table its stored columns, and its columns according to the files. Types only become
+wider. If a file's value fits no type that its column may get, the column stays, and such rows are rejected.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ MAX_TEXTS = 10_000
 @dataclass(frozen=True)
 class TableEvolution:
     """A table of a source: its stored columns, and its columns after the change; `stays` lists columns that keep their
-    type.
-    """
+    type."""
 
     source: str
     table: str
@@ -52,19 +51,22 @@ class TableEvolution:
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """A line for each new column and wider type."""
+        """Return a line for each new column and wider type."""
         return evolution(self.before, self.after)
 
     @property
     def has_new_columns(self) -> bool:
-        """Whether there is anything to accept."""
+        """Return whether there is anything to accept."""
         return bool(self.before != self.after)
 
 
 def evolution_of_sources(
     project: ProjectSettings, reader: Reader, ids: Mapping[tuple[str, str], str]
 ) -> list[TableEvolution]:
-    """The tables whose columns the store knows; `ids` of their inputs by source and table. Raises what reading a source raises."""
+    """Return the tables whose columns the store knows.
+
+    `ids` has the ids of their inputs by source and table. Errors from reading a source are raised.
+    """
     last = reader.last_epoch()
     ignored = _places(last.offsets if last is not None else {})
     rejected = _rejected_texts(reader)
@@ -91,9 +93,10 @@ def evolution_of_sources(
 
 
 def with_starting_columns(project: ProjectSettings, url: str) -> ProjectSettings:
-    """The project with the columns that a start over the store has: stored, accepted, or added where `new_columns = "add"`.
+    """Return the project with the columns for a start over the store: stored, accepted, or added by `new_columns =
+    "add"`.
 
-    Raises B7016 and B7027 where another version made the store.
+    Raises B7016 and B7027 if another version created the store.
     """
     with suppress_unreadable():
         reader = open_reader(url)
@@ -110,7 +113,7 @@ def with_starting_columns(project: ProjectSettings, url: str) -> ProjectSettings
 
 
 def _with_new(source: Source, table: str, schema: pa.Schema, noted: Noted) -> pa.Schema:
-    """The columns, with those that files have which were not read yet."""
+    """Return the columns, with the new columns of files that were not read yet."""
     options, columns = options_of(source), [Column(f.name, f.type) for f in schema]
     files = [f for f in table_files(source, table) if not _is_noted(f, str(source.path), noted)]
     having = [f for f in files if unknown_columns(str(f), format_of(str(f), options), columns, options)]
@@ -119,7 +122,7 @@ def _with_new(source: Source, table: str, schema: pa.Schema, noted: Noted) -> pa
 
 
 def _schemas(source: Source, table: str, files: Iterable[Path], together: bool = False) -> Iterator[pa.Schema]:
-    """Yield the schemas of files, one by one or of a sample of all; unreadable files have none."""
+    """Yield the schemas of files, one by one or of a sample of all; unreadable files are skipped."""
     files = list(files)
     for some in [files] if together and files else [[f] for f in files]:
         with contextlib.suppress(BelvedereError):
@@ -135,7 +138,7 @@ def _schema_of_texts(texts: Iterable[str]) -> Iterator[pa.Schema]:
 
 
 def _with_new_columns(source: str, table: str, before: pa.Schema, found: Iterable[pa.Schema]) -> TableEvolution:
-    """The columns with all that was found: new ones, and wider types."""
+    """Return the columns with all new columns and wider types that were found."""
     fields = {f.name: f for f in before}
     folded = {n.casefold(): n for n in fields}
     stays: dict[str, str] = {}
@@ -154,13 +157,13 @@ def _with_new_columns(source: str, table: str, before: pa.Schema, found: Iterabl
 
 
 def _places(offsets: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The files in which columns were found that their table has not, by input id."""
+    """Return by input id the files in which columns were found that the table lacks."""
     reported = ((i, o.get(IGNORED, {})) for i, o in offsets.items() if isinstance(o, Mapping))
     return {i: list(dict.fromkeys(_file_of(p) for p in places.values())) for i, places in reported}
 
 
 def _file_of(place: str) -> str:
-    """`file:line` without the line."""
+    """Return the file of a position `file:line`."""
     file, _, line = place.rpartition(":")
     return file if file and line.isdecimal() else place
 
@@ -176,7 +179,7 @@ def _rejected_texts(reader: Reader) -> dict[str, list[str]]:
 
 
 Noted = frozenset[tuple[str, int, int]]
-"""Names, lengths and times of files that were read, of whatever source."""
+"""Names, lengths and times of files that were read, of any source."""
 
 
 def _noted(reader: Reader) -> Noted:

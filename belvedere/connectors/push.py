@@ -39,9 +39,9 @@ class Unpushed(Intake):
     has_waiting = False
 
     def offset(self, waiting: Waiting) -> Mapping[str, Any]:
-        """There is no journal."""
+        """Return an empty offset: there is no journal."""
         return {}
 
     def wait(self, seconds: float) -> None:
-        """Nothing comes in the meantime."""
+        """Wait for `seconds`: no rows arrive."""
         time.sleep(seconds)

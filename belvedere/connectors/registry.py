@@ -1,4 +1,4 @@
-"""Connectors by the name that the project file says: Belvedere's own modules, and those of other packages by an entry point.
+"""Connectors by their name in the project file: Belvedere's own modules, and those of other packages by an entry point.
 
 In: a name. Out: the connector, or a diagnostic. A package adds one in its `pyproject.toml`:
 
@@ -36,9 +36,9 @@ from belvedere.syntax.wording import did_you_mean
 
 Answer = TypeVar("Answer")
 CONNECTORS = "belvedere.connectors"
-"""The group of entry points by which other packages add connectors."""
+"""Group of entry points by which other packages add connectors."""
 OWN_CONNECTORS = ("files", "console", "sensors", "kafka", "postgres", "spark", "http", "delta")
-"""A module each of `belvedere.connectors`, with its keys in a module of the same name of `belvedere.connectors.keys`."""
+"""Modules of `belvedere.connectors`; the module of the same name in `belvedere.connectors.keys` has its keys."""
 
 
 @cache
@@ -49,12 +49,12 @@ def known_connectors() -> KnownConnectors:
 
 
 def _other_connectors() -> tuple[str, ...]:
-    """The names that other packages have registered."""
+    """Return the names that other packages have registered."""
     return tuple(sorted(entry_points(group=CONNECTORS).names))
 
 
 def reading_connector(name: str) -> Connector:
-    """The connector of that name, which can be read. Raises B6020."""
+    """Return the connector of that name for reading. Raises B6020."""
     found = _found(name)
     if not hasattr(found, "open_feed"):
         raise fail("B6020", f'the connector "{name}" cannot be read', hint=_names_hint(name))
@@ -62,12 +62,12 @@ def reading_connector(name: str) -> Connector:
 
 
 def reads_again(name: str) -> bool:
-    """Whether what epochs have taken from sources of this connector can be read once more. Raises B6020."""
+    """Return whether sources of this connector can be read again for past epochs. Raises B6020."""
     return bool(getattr(_found(name), "reads_again", False))
 
 
 def writing_connector(name: str) -> WritingConnector:
-    """The connector of that name, which can be written to. Raises B6130."""
+    """Return the connector of that name for writing. Raises B6130."""
     try:
         found = _found(name)
     except BelvedereError:
@@ -79,7 +79,7 @@ def writing_connector(name: str) -> WritingConnector:
 
 
 def opens_outlets(name: str) -> bool:
-    """Whether sinks of this connector know themselves how far they have come. Raises B6130."""
+    """Return whether sinks of this connector record their own progress. Raises B6130."""
     return _has_outlets(writing_connector(name))
 
 
@@ -88,7 +88,8 @@ def _has_outlets(connector: Any) -> bool:
 
 
 def open_outlets(outgoings: Sequence[Outgoing]) -> list[tuple[list[int], SharedOutlet]]:
-    """The outlets of exports to one sink, each with the places of those that it takes: all of them, or one."""
+    """Open the outlets of exports to one sink, each with the numbers of its exports: one outlet for all, or one for
+    each."""
     connector = writing_connector(outgoings[0].sink.connector)
     if hasattr(connector, "open_shared_outlet"):
         return [([*range(len(outgoings))], connector.open_shared_outlet(outgoings))]
@@ -96,7 +97,7 @@ def open_outlets(outgoings: Sequence[Outgoing]) -> list[tuple[list[int], SharedO
 
 
 class _Alone:
-    """An outlet of one export."""
+    """An outlet of one export as a `SharedOutlet`."""
 
     def __init__(self, outlet: Outlet):
         self._outlet = outlet
@@ -111,21 +112,22 @@ class _Alone:
 
 
 class SourceTables:
-    """The tables of sources as their connectors know them. One that was away is not asked again: each answer is a wait."""
+    """The tables of sources according to their connectors. An unavailable source is queried only once, to avoid more
+    waits."""
 
     def __init__(self) -> None:
         self._away: dict[str, BelvedereError] = {}
 
     def tables(self, source: Source) -> tuple[str, ...]:
-        """The tables of a source."""
+        """Return the tables of a source."""
         return self._asked(source, lambda c: tuple(c.tables(source)))
 
     def columns(self, source: Source, table: str) -> pa.Schema:
-        """The columns of a table."""
+        """Return the columns of a table."""
         return self._asked(source, lambda c: c.columns(source, table))
 
     def file_columns(self, file: Path) -> pa.Schema:
-        """The columns of a file of rows, or of an Avro schema. Raises B6102, B6103, B6205."""
+        """Return the columns of a file of rows, or of an Avro schema. Raises B6102, B6103, B6205."""
         if file.suffix.casefold() != ".avsc":
             from belvedere.connectors.reading.column_inference import schema_of_files  # few scripts have such inputs
 

@@ -1,7 +1,7 @@
-"""Which inputs of a script can be read from their sources once more, and why one that could be cannot.
+"""Inputs of a script that can be read from their sources again, and the reason if a rereadable one cannot.
 
-In: a catalog, the store's last epoch and what it has noted. Out: by input id the epochs that have read it, each with its part of the
-source. Nothing is read here.
+In: a catalog, the store's last epoch and its records. Out: by input id the epochs that have read it, each with its
+range of the source. Nothing is read here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from belvedere.project.settings import ProjectSettings
 from belvedere.store.protocol import Reader, Store
 
 EXCLUDED = "~excluded"
-"""Among the offsets in an epoch's row: by input id and epoch the places of rows that fit, and that the epoch could not take."""
+"""Key among the offsets in an epoch's row: by input id and epoch, the indexes of valid rows that the epoch excluded."""
 
 
 @dataclass(frozen=True)
@@ -44,26 +44,26 @@ class Past:
     spans: Mapping[str, PastSpans] = field(default_factory=dict)
     files: Mapping[tuple[str, int], list[SourceFile]] = field(default_factory=dict)
     retried: Mapping[tuple[str, int], list[pa.Table]] = field(default_factory=dict)
-    """The rows of epochs that took rejected ones."""
+    """Formerly rejected rows that epochs accepted."""
     readings: Mapping[str, Sequence[Reading]] = field(default_factory=dict)
-    """By input id how its source was read, since which epoch."""
+    """By input id: how its source was read, each with its first epoch."""
     left: Mapping[tuple[str, int], Mapping[str, frozenset[int] | None]] = field(default_factory=dict)
-    """All that (input, epoch) rejected of files, where it is noted: by file its lines, None for the whole file."""
+    """Rejected rows of files by (input, epoch), if recorded: by file its lines, None for the whole file."""
     excluded: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
-    """By input id and epoch the places of rows that it could not take."""
+    """By input id and epoch: indexes of valid rows that the epoch excluded."""
 
     def rows(self, id_: str) -> int:
-        """How many rows of an input epochs have used."""
+        """Return the number of rows of an input that epochs have used."""
         return self.spans[id_].used if id_ in self.spans else 0
 
 
 def rereadable_inputs(catalog: Catalog) -> frozenset[str]:
-    """The ids of the inputs that can be read again, if each of their epochs is known."""
+    """Return the ids of the inputs that can be read again if each of their epochs is known."""
     return frozenset(i for i, t in catalog.inputs.items() if is_rereadable(t))
 
 
 def past_of(catalog: Catalog, store: Store, ids: Collection[str]) -> Past:
-    """Return what can be re-read of these inputs, from the start to the last epoch.
+    """Return the past ranges of these inputs, from the start to the last epoch.
 
     Reads the input records of all epochs.
     """
@@ -111,7 +111,7 @@ def _left_out(
 
 
 def is_rereadable(table: Input) -> bool:
-    """Whether the rows of an input can be made once more: its source has them, and nothing in them was made at random."""
+    """Return whether an input's rows can be reproduced: its source still has them, and no column is random."""
     made = any(found.kind is MetadataKind.UUID for found in table.metadata.values())
     return table.append_only and not made and table.source is not None and reads_again(table.source.connector)
 

@@ -71,11 +71,11 @@ RETRIED = StoredTable(
         ("input", "epoch", "part"),
     ),
 )
-"""The rows that epochs took of those rejected before: as Arrow streams in base64, for they are no part of their source any more."""
+"""Formerly rejected rows that epochs accepted, as Arrow streams in base64, since their source no longer has them."""
 PLACES = b"places"
-"""In the metadata of such streams: epoch, file and line at which the rows were rejected."""
+"""Metadata key of such streams: epoch, file and line at which the rows were rejected."""
 PART_ROWS = 1_000
-"""Rows of one such stream."""
+"""Maximum number of rows in one such stream."""
 
 RECORDS = (FILES, REJECTED, SPANS, RETRIED)
 assert {r.name for r in RECORDS} == identifiers.RECORDS
@@ -85,22 +85,22 @@ MAX_TEXT_LENGTH = 10_000
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file of a source: its local path, its length in bytes and when it was last modified."""
+    """A file of a source: its local path, its length in bytes and its modification time."""
 
     path: str
     length: int
     modified: datetime
     name: str = ""
-    """The name under which the store notes it, where that is not its path."""
+    """Name under which the store records it, if that is not its path."""
     start: int = 0
-    """Where the part of it begins that is read; it ends at `length`."""
+    """Start of the part that is read; it ends at `length`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedRow:
-    """A row that its table cannot take, or a whole file (`line` and `text` None), and why.
+    """A row that its table cannot accept, or a whole file (`line` and `text` None), with the reason.
 
-    Whatever it is made of, its texts are such that a store and a terminal take them.
+    Its texts are always valid for a store and a terminal.
     """
 
     table: str
@@ -117,18 +117,18 @@ class RejectedRow:
 
     @property
     def why(self) -> Reason:
-        """The reason with its kind; of one that was given as a text OTHER."""
+        """Return the reason with its kind; OTHER for a reason given as text."""
         assert isinstance(self.reason, Reason)
         return self.reason
 
 
 def sound(text: str | None) -> str | None:
-    """The text with surrogates written as escapes: they have no form in UTF-8. What is very long is cut."""
+    """Return the text with surrogates, which UTF-8 cannot encode, as escapes. Very long texts are truncated."""
     return None if text is None else text[:MAX_TEXT_LENGTH].encode("utf-8", "backslashreplace").decode()
 
 
 def rejected_value(text: str) -> Any:
-    """Return a rejected row as JSON; None if it is not JSON (a CSV record, a broken or a cut line)."""
+    """Return a rejected row as JSON; None if it is not JSON (a CSV record, an invalid or truncated line)."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -136,17 +136,17 @@ def rejected_value(text: str) -> Any:
 
 
 def is_control(value: Any) -> bool:
-    """Whether a JSON value is no row, but a bound on those after it."""
+    """Return whether a JSON value is not a row, but a bound on the rows after it."""
     return isinstance(value, dict) and set(value) == {CONTROL}
 
 
 def is_cut(text: str) -> bool:
-    """Whether a rejected row may be longer than the text of it that is stored."""
+    """Return whether a rejected row may be longer than its stored text."""
     return len(text) >= MAX_TEXT_LENGTH
 
 
 def path_text(path: str | None) -> str | None:
-    """A path as text, one for each path: a `file:` URI where its bytes are no UTF-8."""
+    """Return a path as a unique text: a `file:` URI if its bytes are not UTF-8."""
     if path is None or path.isprintable():
         return path
     try:
@@ -157,12 +157,12 @@ def path_text(path: str | None) -> str | None:
 
 
 def path_of(text: str) -> str:
-    """The inverse of `path_text`."""
+    """Return the path of a text from `path_text`."""
     return os.fsdecode(unquote_to_bytes(urlsplit(text).path)) if text.startswith("file:") else text
 
 
 def record_files(files: Iterable[tuple[str, SourceFile]], epoch: int) -> pa.Table:
-    """Rows of `FILES`: pairs of a source's name and a file that this epoch reads."""
+    """Return rows of `FILES` from pairs of a source's name and a file that this epoch reads."""
     names = FILES.arrow.names
     named = ((s, f.name or path_text(f.path), f) for s, f in files)
     rows = [(s, path, f.length, f.modified, epoch, f"{s}\n{path}\n{epoch}") for s, path, f in named]
@@ -170,7 +170,7 @@ def record_files(files: Iterable[tuple[str, SourceFile]], epoch: int) -> pa.Tabl
 
 
 def record_rejected(rejected: Iterable[RejectedRow], epoch: int) -> pa.Table:
-    """Rows of `REJECTED`. Their key is random: the same bad row may well come twice."""
+    """Return rows of `REJECTED`. Their key is random, since the same rejected row may occur twice."""
     at = datetime.now(UTC)
     rows = [
         {
@@ -189,7 +189,10 @@ def record_rejected(rejected: Iterable[RejectedRow], epoch: int) -> pa.Table:
 
 
 def record_retried(taken: Iterable[tuple[str, pa.Table]], epoch: int, gone: pa.Table | None = None) -> pa.Table:
-    """Rows of `RETRIED`: pairs of an input's id and the rows that it takes in this epoch; `gone` are their records of `REJECTED`."""
+    """Return rows of `RETRIED` from pairs of an input's id and the rows that it accepts in this epoch.
+
+    `gone` has their records of `REJECTED`.
+    """
     made = []
     places = [] if gone is None else gone.select(["table", "epoch", "file", "line"]).to_pylist()
     for id_, given in taken:
@@ -228,7 +231,7 @@ def places_rejected(
 
 
 def lengths_read(reader: Reader) -> dict[str, dict[str, int]]:
-    """By input id and name of a file how many bytes of it were read, as the store has noted."""
+    """Return the recorded number of bytes read, by input id and file name."""
     found: dict[str, dict[str, int]] = {}
     for row in reader.rows(FILES).sort_by("epoch").to_pylist():
         found.setdefault(row["source"], {})[row["path"]] = row["length"]
@@ -236,7 +239,7 @@ def lengths_read(reader: Reader) -> dict[str, dict[str, int]]:
 
 
 def files_read(reader: Reader) -> dict[str, set[str]]:
-    """The names of files that the store has noted, by input id."""
+    """Return the recorded names of files, by input id."""
     found: dict[str, set[str]] = {}
     table = reader.rows(FILES)
     for source, path in zip(table["source"].to_pylist(), table["path"].to_pylist(), strict=True):
@@ -245,7 +248,7 @@ def files_read(reader: Reader) -> dict[str, set[str]]:
 
 
 def files_by_epoch(reader: Reader, id_: str) -> dict[tuple[str, int], list[SourceFile]]:
-    """The files of an input that the store has noted, by its id and epoch, each as it was then; in the order in which they were read."""
+    """Return the recorded files of an input by (input id, epoch), each as it was read, in the order of reading."""
     found: dict[tuple[str, int], list[SourceFile]] = {}
     for batch in of_input(reader, FILES, "source", id_).to_batches():
         for row in batch.to_pylist():
@@ -255,15 +258,16 @@ def files_by_epoch(reader: Reader, id_: str) -> dict[tuple[str, int], list[Sourc
 
 
 def files_of(reader: Reader, id_: str) -> list[SourceFile]:
-    """The files of an input that the store has noted, by its id, each as it was then."""
+    """Return the recorded files of an input, by its id, each as it was read."""
     rows = of_input(reader, FILES, "source", id_).sort_by("epoch").to_pylist()
-    last = {r["path"]: r for r in rows}  # of a file that was read in parts the last one
+    last = {r["path"]: r for r in rows}  # for a file that was read in parts, the last part
     return [SourceFile(path_of(r["path"]), r["length"], r["modified"], r["path"]) for r in last.values()]
 
 
 def in_parts(files: dict[tuple[str, int], list[SourceFile]], id_: str, epochs: Iterable[int]) -> None:
-    """Convert the files that these epochs read of an input to parts, in order: a file that an earlier epoch has read
-    begins where that read ended.
+    """Convert the files that these epochs read of an input to parts, in order.
+
+    A file that an earlier epoch has read begins at the end of that read.
     """
     ends: dict[str, int] = {}
     for epoch in epochs:
@@ -274,7 +278,7 @@ def in_parts(files: dict[tuple[str, int], list[SourceFile]], id_: str, epochs: I
 
 
 def renamed_files(reader: Reader, id_: str, names: Mapping[str, str]) -> pa.Table:
-    """Changes of `FILES` by which files of an input get other names, of old names with new ones."""
+    """Return changes of `FILES` that rename files of an input; `names` has old names with new ones."""
     rows = [r for r in reader.rows(FILES).to_pylist() if r["source"] == id_ and r["path"] in names]
     after = [{**r, "path": names[r["path"]]} for r in rows]
     after = [{**r, KEY: f"{id_}\n{r['path']}\n{r['epoch']}"} for r in after]
@@ -283,11 +287,11 @@ def renamed_files(reader: Reader, id_: str, names: Mapping[str, str]) -> pa.Tabl
 
 
 def in_order(files: Iterable[SourceFile]) -> list[SourceFile]:
-    """Files as an epoch reads them: the oldest first."""
+    """Return files in the order in which an epoch reads them: oldest first."""
     return sorted(files, key=lambda f: (f.modified, f.path))
 
 
 def not_as_it_was(what: str, table: str) -> BelvedereError:
-    """The diagnostic B7070: the rows so far of an input cannot be read again."""
+    """Return the diagnostic B7070: an input's past rows cannot be read again."""
     hint = "restore the data (files with their times: `cp -p`), or undo the change of the script: nothing was changed"
     return fail("B7070", f'the rows read so far for "{table}" cannot be re-read: {what}', hint=hint)

@@ -1,7 +1,7 @@
 """The built-in sensor source: its tables, its settings, and row number i of each table.
 
 In: the options of a source with `connector = "sensors"`. Out: columns and Arrow rows. A row depends only on the seed
-and its number, so that re-reading it after a crash gives the same row. The reader decides when a row is due.
+and its number, so reading it again after a crash gives the same row. The reader decides when a row is due.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ SECOND = 1_000_000
 
 @dataclass(frozen=True)
 class SensorOptions:
-    """Settings: readings a second, how many sensors and machines; `rows` ends the readings, None never does.
+    """Settings: readings per second, numbers of sensors and machines; `rows` is the total number of readings, None for
+    no end.
 
-    `start` is the time of the first reading (None: when the source is first read). Every `move_every` readings one sensor moves
-    to another machine (0: none moves). With `fahrenheit` every tenth sensor gives `temperature_f` instead of `temperature`.
+    `start` is the time of the first reading (None: the time of the first read). Every `move_every` readings one sensor
+    moves to another machine (0: none moves). With `fahrenheit` every tenth sensor has `temperature_f` instead of
+    `temperature`.
     """
 
     rows_per_second: float = 100.0
@@ -41,7 +43,7 @@ class SensorOptions:
 
 
 def sensor_options(options: Mapping[str, Any]) -> SensorOptions:
-    """The options of the project file, checked. Raises B6021 for one that makes no sense."""
+    """Return the validated options of the project file. Raises B6021 for an invalid one."""
     unknown = [k for k in options if k not in OPTIONS]
     if unknown:
         raise fail(
@@ -74,7 +76,7 @@ def _instant(text: str) -> datetime:
 
 
 def sensor_tables(options: Mapping[str, Any]) -> dict[str, tuple[Column, ...]]:
-    """The columns of the source's tables, as in the SQRL paper's example."""
+    """Return the columns of the source's tables, as in the SQRL paper's example."""
     reading = [Column("sensorid", pa.int32()), Column("time", TIMESTAMP), Column("temperature", pa.float64())]
     if options.get("fahrenheit"):
         reading.append(Column("temperature_f", pa.float64()))
@@ -96,7 +98,7 @@ def placements_due(options: SensorOptions, readings: int) -> int:
 
 
 def sensor_readings(options: SensorOptions, start: datetime, first: int, end: int) -> pa.Table:
-    """Rows `first` .. `end` of `SensorReading`: the sensors in turn, evenly spaced in time from `start`."""
+    """Return rows [first, end) of `SensorReading`: the sensors in turn, evenly spaced in time from `start`."""
     number = np.arange(first, end, dtype=np.int64)
     sensor = number % options.sensors
     offset = (number * (SECOND / options.rows_per_second)).astype(np.int64)
@@ -113,7 +115,7 @@ def sensor_readings(options: SensorOptions, start: datetime, first: int, end: in
 
 
 def sensor_placements(options: SensorOptions, first: int, end: int) -> pa.Table:
-    """Rows `first` .. `end` of `Sensors`: where each sensor sits, then who moved where."""
+    """Return rows [first, end) of `Sensors`: first the machine of each sensor, then the moves."""
     number = np.arange(first, end, dtype=np.int64)
     moved = number >= options.sensors
     sensor = np.where(moved, (_uniform(options.seed + 2, number) * options.sensors).astype(np.int64), number)
@@ -123,7 +125,7 @@ def sensor_placements(options: SensorOptions, first: int, end: int) -> pa.Table:
 
 
 def _uniform(seed: int, number: Any) -> Any:
-    """Numbers in [0, 1) that depend on seed and number alone (the finalizer of splitmix64)."""
+    """Return numbers in [0, 1) that depend on seed and number alone (the finalizer of splitmix64)."""
     with np.errstate(over="ignore"):
         x = number.astype(np.uint64) + np.uint64((seed * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

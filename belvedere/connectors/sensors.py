@@ -1,7 +1,7 @@
-"""The connector `sensors`: rows of the built-in sensors fall due as time passes.
+"""The connector `sensors`: rows of the built-in sensors become due as time passes.
 
-In: the source's options and the offset in the store. Out: the rows that are due and not read yet. Row number i is always the
-same (`belvedere.connectors.sensor_data`), so that a crash between reading and committing changes nothing.
+In: the source's options and the offset in the store. Out: the rows that are due and not read yet. Row number i is
+always the same (`belvedere.connectors.sensor_data`), so a crash between reading and committing changes nothing.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ TABLES = ("SensorReading", "Sensors")
 FEW_ROWS = 100_000
 """Maximum number of rows created at once."""
 MAX_READINGS = 1_000_000
-"""An epoch takes no more: after a long pause several epochs catch up."""
+"""Maximum number of readings in one epoch: after a long pause several epochs catch up."""
 
 
 def tables(source: Source) -> tuple[str, ...]:
-    """The two tables."""
+    """Return the two tables."""
     return TABLES
 
 
 def columns(source: Source, table: str) -> pa.Schema:
-    """The columns of `Sensors` or `SensorReading` under these options."""
+    """Return the columns of `Sensors` or `SensorReading` under these options."""
     return pa.schema([pa.field(c.name, c.type, c.nullable) for c in sensor_tables(source.options)[table]])
 
 
 def open_feed(requested: FeedRequest) -> SensorFeed:
-    """The table as far as the offset says it was read."""
+    """Open the feed of a table at its offset."""
     return SensorFeed(requested.table, requested.options, requested.offset)
 
 
 class SensorFeed:
-    """`Sensors` or `SensorReading`, and how many readings have passed."""
+    """The feed of `Sensors` or `SensorReading`, with the number of readings so far."""
 
     def __init__(self, table: str, options: Mapping[str, Any], offset: Offset):
         self.placements = table.casefold() == "sensors"
@@ -65,7 +65,8 @@ class SensorFeed:
         self.start = datetime.fromisoformat(offset["started"]) if "started" in offset else None
 
     def look(self, now: datetime, once: bool) -> OffsetRange | None:
-        """The rows that are due at `now`. With `once`: all where `rows` ends them, else those of one more second."""
+        """Return the range of rows due at `now`. With `once`: all rows if `rows` limits them, else those of one more
+        second."""
         if once and self._has_run:
             return None
         started = self.start or now
@@ -76,20 +77,20 @@ class SensorFeed:
         return OffsetRange({"readings": due, "rows": end, "started": started.isoformat()})
 
     def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
-        """The rows up to the span's end."""
+        """Return the rows up to the end of the range."""
         first = self.options.start or datetime.fromisoformat(span.end["started"])
         return Arrived(self._rows(first, int(span.end["rows"])))
 
     def committed(self, span: OffsetRange) -> None:
-        """Go on behind it."""
+        """Continue after the range."""
         self._has_run = True
         self._go_to(span.end)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
 
     def _rows(self, start: datetime, end: int) -> pa.Table | Rows:
-        """The rows up to number `end`; many of them in a scratch file."""
+        """Return the rows up to number `end`; many rows are in a scratch file."""
 
         def made(first: int, last: int) -> pa.Table:
             if self.placements:

@@ -1,7 +1,8 @@
-"""How an input's source was read: its columns, its format and options. They are noted with the epochs that read so.
+"""How an input's source was read: its columns, format and options, recorded with the epochs that read it so.
 
-In: an input, the project file. Out: a document for the epoch's row, and from it a feed that reads what a past epoch took in the same way,
-whatever the columns and options are by now. Its rows become rows of today: NULL in columns that are new, values in wider types.
+In: an input, the project file. Out: a document for the epoch's row, and from it a feed that reads a past epoch's rows
+in the same way, whatever the present columns and options are. Its rows are converted to the present columns: NULL in
+new columns, values in wider types.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from belvedere.project.settings import ProjectSettings
 from belvedere.schema import Column
 
 OFFSET = "~readings"
-"""Their name among the sources' offsets in an epoch's row: by input id since which epoch its source is read how, the earliest first."""
+"""Key among the sources' offsets in an epoch's row: by input id, the readings and the first epoch of each, earliest
+first."""
 SINCE = "since"
 Reading = Mapping[str, Any]
 
 
 def reading_of(table: Input, project: ProjectSettings) -> dict[str, Any]:
-    """How the source of an input is read now, as JSON data."""
+    """Return how the source of an input is read now, as JSON data."""
     requested = feed_request_of(table, project)
     options = {n: v for n, v in requested.options.items() if n in MATTERING}
     columns = pa.schema([pa.field(c.name, c.type, c.nullable) for c in requested.columns])
@@ -43,11 +45,11 @@ def reading_of(table: Input, project: ProjectSettings) -> dict[str, Any]:
 
 
 MATTERING = ("header", "delimiter", "null", "timestamp_format", "max_line_mb", "appends")
-"""The options that say how text becomes rows."""
+"""Options that determine how text is parsed into rows."""
 
 
 def with_reading(known: Mapping[str, Any], id_: str, epoch: int, reading: Reading) -> dict[str, Any]:
-    """The document with how an input is read from an epoch on."""
+    """Add to the document how an input is read from an epoch on."""
     past: Sequence[Reading] = known.get(id_, ())
     if past and {k: v for k, v in past[-1].items() if k != SINCE} == reading:
         return dict(known)
@@ -64,7 +66,7 @@ def reading_at(past: Iterable[Reading], epoch: int) -> Reading | None:
 
 
 def feed_of(table: Input, project: ProjectSettings, reading: Reading | None) -> RereadableFeed:
-    """A feed that reads as an epoch has; as today for None."""
+    """Return a feed that reads as a recorded epoch did; for None as now."""
     requested = feed_request_of(table, project)
     if reading is not None:
         columns = tuple(Column(f.name, f.type, f.nullable) for f in _schema(reading))
@@ -79,7 +81,7 @@ def feed_of(table: Input, project: ProjectSettings, reading: Reading | None) -> 
 
 
 def as_today(found: Arrived, table: Input) -> Arrived:
-    """The rows that a feed gives with the columns that its input has today."""
+    """Return the rows of a feed with the present columns of its input."""
     schema = pa.schema([pa.field(c.name, c.type) for c in columns_of(table)])
     rows = as_rows(found.rows)
     if rows.frame is not None or rows.schema.equals(schema):

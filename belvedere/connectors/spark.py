@@ -1,8 +1,10 @@
-"""The connector `spark`: tables that Spark reads by a format of its own or of a jar in its session: JDBC, Parquet, ...
+"""The connector `spark`: tables that Spark reads with a built-in format or one of a jar in its session: JDBC, Parquet,
+...
 
-In: a source with a `format` and `options`, a table with `increasing` (a column whose values grow) or `version` (an expression whose value
-changes with the rows). Out: by a column the rows above the last value, by a version all rows in place of those before, of which the engine
-stores the difference. The offset is the last value or version. Columns are declared: `belvedere check` starts no JVM.
+In: a source with a `format` and `options`, a table with `increasing` (a column whose values increase) or `version` (an
+expression whose value changes with the rows). Out: with a column, the rows above the last value. With a version, all
+rows, which replace those before; the engine stores the difference. The offset is the last value or version. Columns
+must be declared: `belvedere check` starts no JVM.
 """
 
 from __future__ import annotations
@@ -43,18 +45,18 @@ EVERY_SECONDS = 10.0
 """Seconds between checks for new rows: each check is a query."""
 LAST, VERSION = "last", "version"
 SECRET = ("url", "password")
-"""Options that are not said."""
+"""Options that are never shown."""
 FAR = "INTERVAL '2' DAY"
 EARLY, LATE = "0002", "9999"
-"""Between these, as texts, are times for which a database may be asked up to `FAR` beside them."""
+"""Range of times, as texts, in which a query may use limits up to `FAR` beside a time."""
 ENDLESS = ("NaN", "Infinity")
 LAST_DAY = "9999-12-30"
-"""The last day of the year 9999 in any zone: what Spark makes of a database's `infinity`."""
+"""The last day of the year 9999 in any zone: Spark's value of a database's `infinity`."""
 INCREASING = (T.NumericType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType)
 
 
 def tables(source: Source) -> Sequence[str]:
-    """The tables that the project file declares."""
+    """Return the tables that the project file declares."""
     return tuple(source.tables)
 
 
@@ -65,7 +67,7 @@ def columns(source: Source, table: str) -> pa.Schema:
 
 
 def parts(source: Source, imports: Sequence[Imported]) -> Iterator[SourcePart]:
-    """The declared tables, how each is read, and how far; Spark is not asked what is new."""
+    """Yield the declared tables, how each is read, and its progress. Spark is not queried for new rows."""
     by_table = {i.table: i for i in imports}
     for table, declared in source.tables.items():
         imported = by_table.get(table)
@@ -77,18 +79,18 @@ def parts(source: Source, imports: Sequence[Imported]) -> Iterator[SourcePart]:
 
 
 def sample(requested: FeedRequest, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
-    """The first and last rows by the column that grows; of a table with a version whatever Spark reads first. Raises B6250, B6251."""
+    """Return the first and last rows by the increasing column; with a version any rows. Raises B6250, B6251."""
     return SparkFeed(requested).sample(rows, spark())
 
 
 def open_feed(requested: FeedRequest) -> SparkFeed:
-    """A table from its offset on."""
+    """Open the feed of a table at its offset."""
     return SparkFeed(requested)
 
 
 @dataclass(frozen=True)
 class SparkTable:
-    """How Spark reads a table."""
+    """Parameters with which Spark reads a table."""
 
     source: str
     table: str
@@ -96,7 +98,7 @@ class SparkTable:
     options: Mapping[str, str]
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """The table as it is now."""
+        """Return the table as it is now."""
         return spark.read.format(self.format).options(**self.options).load()
 
     @contextmanager
@@ -105,7 +107,10 @@ class SparkTable:
         try:
             yield
         except (PySparkException, Py4JJavaError) as error:
-            hint = 'check that its storage can be reached, and that the session has its jars: [spark] "spark.jars.packages"'
+            hint = (
+                "check that its storage can be reached, and that the session has its jars: "
+                '[spark] "spark.jars.packages"'
+            )
             message = f'table "{self.table}" of source "{self.source}" cannot be read by Spark'
             raise fail("B6251", message, detail=self._said(error), hint=hint) from error
 
@@ -119,7 +124,7 @@ class SparkTable:
 
 
 def reading_of(source: Source, table: str) -> SparkTable:
-    """The reader's format and options: those of the source, then those of the table. Raises B6250."""
+    """Return the reader's format and options: those of the source, then those of the table. Raises B6250."""
     declared = source.declared(table)
     if not source.format:
         raise fail(
@@ -138,7 +143,7 @@ def _text(value: Any) -> str:
 
 
 class SparkFeed:
-    """A table, and how far it was read."""
+    """The feed of a table, with its progress."""
 
     def __init__(self, requested: FeedRequest):
         source, table, declared = requested.source, requested.table, requested.source.declared(requested.table)
@@ -147,7 +152,10 @@ class SparkFeed:
         self.increasing: str | None = declared.get("increasing")
         self.version: str | None = declared.get("version")
         if (self.increasing is None) == (self.version is None):
-            hint = 'write `increasing = "id"` if rows are only added, or `version = "max(changed)"` to re-read all rows when it changes'
+            hint = (
+                'write `increasing = "id"` if rows are only added, '
+                'or `version = "max(changed)"` to re-read all rows when it changes'
+            )
             raise fail("B6250", f'table "{table}" of source "{source.name}" needs `increasing` or `version`', hint=hint)
         if self.version is not None and not self.key:
             hint = 'write `primary_key = ["id"]`: it is needed to compare the rows of two versions'
@@ -156,12 +164,13 @@ class SparkFeed:
         self.offset: Mapping[str, Any] = requested.offset
         self._asked: float | None = None
         self._is_over = False
-        """With `once`: what was there at the first look is all."""
+        """With `once`: the first look ends the feed."""
         self._away = Away()
         self._counts_nulls = self.increasing is not None
 
     def look(self, now: datetime, once: bool) -> OffsetRange | None:
-        """The largest value or the version, where it is another one; a query, and so not at every trigger."""
+        """Return the range up to the new largest value or version, at intervals of `EVERY_SECONDS`, since each check is
+        a query."""
         spark = SparkSession.getActiveSession()
         if spark is None:
             return None
@@ -190,16 +199,19 @@ class SparkFeed:
         return None if end is None else OffsetRange({LAST: end}, kind)
 
     def _refuse_endless(self, last: str, kind: T.DataType) -> None:
-        """Raise B6250 where nothing could ever grow beyond the largest value: no row that comes later would be read."""
+        """Raise B6250 if the largest value is the maximum of its type: no later row would be read."""
         is_time = isinstance(kind, T.DateType | T.TimestampType | T.TimestampNTZType)
         if last in ENDLESS or (is_time and (last >= LAST_DAY or last.startswith("+"))):
-            what = f'column "{self.increasing}" of table "{self.reading.table}" has the value {last}, after which no value can follow'
+            what = (
+                f'column "{self.increasing}" of table "{self.reading.table}" has the value {last}, '
+                "after which no value can follow"
+            )
             why = "of a database, `infinity` is read as the last day of the year 9999" if is_time else None
             hint = "exclude such rows (a query as `dbtable`), name another column, or read by a `version`"
             raise fail("B6250", what, detail=why, hint=hint)
 
     def _kind(self, frame: DataFrame) -> T.DataType:
-        """The type of the column that grows. Raises B6250."""
+        """Return the type of the increasing column. Raises B6250."""
         kind: T.DataType = frame.select(self._column).schema[0].dataType
         if not isinstance(kind, INCREASING):
             message = f'column "{self.increasing}" of table "{self.reading.table}" is {kind.simpleString().upper()}'
@@ -216,13 +228,16 @@ class SparkFeed:
         return self._column.isNotNull() if last is None else self._beside(kind, last, above=True)
 
     def _beside(self, kind: T.DataType, value: str, above: bool) -> Column:
-        """Rows above a value, or up to it. Spark gives conditions on columns to a database, but not on functions of them."""
+        """Return the condition on rows above a value, or up to it.
+
+        Spark pushes conditions on columns down to a database, but not conditions on functions of them.
+        """
 
         def compared(column: Column, limit: Column) -> Column:
             return column > limit if above else column <= limit
 
         column, limit = self._column, F.lit(value).cast(kind)
-        if isinstance(kind, T.StringType):  # a database has an order of its own
+        if isinstance(kind, T.StringType):  # a database may have its own order
             return compared(column.cast("binary"), limit.cast("binary"))
         if not isinstance(kind, T.TimestampType):
             return compared(column, limit)
@@ -234,14 +249,17 @@ class SparkFeed:
     def _versioned(self, spark: SparkSession) -> OffsetRange | None:
         found, count = self._checked(spark).agg(F.expr(str(self.version)).cast("string"), F.count("*")).collect()[0]
         if found is None and count:
-            what = f'the version of table "{self.reading.table}" is NULL, so changes of its {count:,} rows cannot be detected'
+            what = (
+                f'the version of table "{self.reading.table}" is NULL, '
+                f"so changes of its {count:,} rows cannot be detected"
+            )
             raise fail(
                 "B6250", what, hint="write a version that is never NULL: `concat_ws(' ', max(changed), count(*))`"
             )
         return None if VERSION in self.offset and self.offset[VERSION] == found else OffsetRange({VERSION: found})
 
     def _checked(self, spark: SparkSession) -> DataFrame:
-        """The table; raises B6250 where it lacks a column, and says those that it has."""
+        """Return the table. Raises B6250 if it lacks a column; the message lists its columns."""
         frame = self.reading.frame(spark)
         there = {f.name.casefold() for f in frame.schema}
         requested = [c.name for c in self.columns] + ([self.increasing] if self.increasing is not None else [])
@@ -253,7 +271,7 @@ class SparkFeed:
         return frame
 
     def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
-        """The rows above the last value up to the new one, in their order; by a version all rows."""
+        """Return the rows above the last value up to the new one, in order; with a version all rows."""
         notices: tuple[str, ...] = ()
         with self.reading.explaining_failures():
             frame = self._checked(spark)
@@ -264,7 +282,7 @@ class SparkFeed:
             return self._taken(frame, notices)
 
     def _taken(self, frame: DataFrame, notices: tuple[str, ...]) -> Arrived:
-        """The rows with the types of the table's columns; those that do not fit, or have no key, are rejected."""
+        """Return the rows with the types of the table's columns. Rows that do not fit, or have no key, are rejected."""
         with self.reading.explaining_failures():
             kinds = {f.name.casefold(): f.dataType for f in frame.schema}
             found = {c.name: judged(frame, F.col(quote(c.name)), kinds[c.name.casefold()], c) for c in self.columns}
@@ -283,7 +301,7 @@ class SparkFeed:
         return Arrived(rows, rejected, refused, notices=notices, is_emptied=self.version is not None)
 
     def sample(self, rows: int, spark: SparkSession) -> Sampled:
-        """Some rows, whether they were read or not."""
+        """Return some rows, whether or not they were read."""
         with self.reading.explaining_failures():
             frame = self._checked(spark)
             some = self._ends(frame, rows) if self.increasing is not None else frame.limit(rows)
@@ -292,12 +310,12 @@ class SparkFeed:
             spelled = {c.name.casefold(): c.name for c in self.columns}
             names, types = tuple(spelled.get(f.name.casefold(), f.name) for f in frame.schema), dict[str, pa.DataType]()
             for name, found in zip(names, frame.schema, strict=True):
-                with suppress(PySparkException):  # a type that Arrow has not
+                with suppress(PySparkException):  # a type that Arrow does not have
                     types[name] = to_arrow_type(found.dataType)
             return Sampled(self._taken(some, ()), names, types, order="none" if self.version else "rows")
 
     def _ends(self, frame: DataFrame, rows: int) -> DataFrame:
-        """The first and last rows by the column that grows."""
+        """Return the first and last rows by the increasing column."""
         self._kind(frame)
         known, last = frame.where(self._column.isNotNull()), rows // 2
         if known.limit(rows + 1).count() <= rows:
@@ -316,7 +334,7 @@ class SparkFeed:
         return (f'{count:,} rows of table "{self.reading.table}" are not read: their "{self.increasing}" is NULL',)
 
     def _refused(self, frame: DataFrame) -> tuple[tuple[RejectedRow, ...], int]:
-        """Return rejected rows with their reasons, of which the first have their text."""
+        """Return rejected rows with their reasons, the first ones with their text, and the number of all."""
         bad = frame.where(F.col(REASON).isNotNull())
         count = bad.count()
         reported = (
@@ -325,17 +343,16 @@ class SparkFeed:
         return tuple(RejectedRow(self.id, self.reading.table, None, t, reason_of(r)) for t, r in reported), count
 
     def committed(self, span: OffsetRange) -> None:
-        """Go on behind it."""
+        """Continue after the range."""
         self.offset = span.end
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
 
 
 def _cause(error: Exception) -> str:
-    """Return the message of the first exception in a chain of Java exceptions: Spark's own hides, for example, a wrong
-    password.
-    """
+    """Return the message of the root cause in a chain of Java exceptions: Spark's own hides, for example, a wrong
+    password."""
     found = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
     while found is not None and found.getCause() is not None:
         found = found.getCause()
