@@ -1,4 +1,5 @@
-"""State: the relations that operators look up, as sorted immutable runs of rows in files. No Spark, no database.
+"""State: the relations that operators look up, stored as sorted immutable runs of rows in files. It uses neither Spark
+nor a database.
 
-`State` (`belvedere.state.state`) is what the engine opens; an `Arrangement` is one relation in it.
+The engine opens a `State` (`belvedere.state.state`); an `Arrangement` is one relation in it.
 """

@@ -1,7 +1,7 @@
-"""An arrangement: one relation's rows, found by key, by access path, by range; changed epoch by epoch.
+"""An arrangement: one relation's rows, looked up by key, access path or range, and changed epoch by epoch.
 
-In: rows with `_key` and hashes. Out: the rows that are found, and what changed. New rows are runs of their own in memory until the epoch is
-written; rows that go are marked. `commit` and `rollback` belong to the `State` that it is of.
+In: rows with `_key` and hashes. Out: the rows found, and the changes. New rows are separate runs in memory until the
+epoch is written; deleted rows are marked. The `State` of an arrangement calls its `commit` and `rollback`.
 """
 
 from __future__ import annotations
@@ -26,63 +26,64 @@ from belvedere.state.sorted_run import LEAST, NONE, TAKE, Arranged, Run, make_ru
 from belvedere.values.pieces import in_pieces
 
 Keys: TypeAlias = pa.Array | pa.RecordBatchReader | None
-"""Which rows: an array of keys, a stream of batches whose first column holds them, or None for all."""
+"""The rows to look up: an array of keys, a stream of batches whose first column holds them, or None for all."""
 Found: TypeAlias = list[tuple[Run, Positions]]
 Weighted: TypeAlias = tuple[pa.RecordBatch, int]
 
 
 class Arrangement:
-    """One relation in an epoch. Every call sees what the calls before it have changed."""
+    """One relation in an epoch. Every call sees the changes of the calls before it."""
 
     def __init__(self, arranged: Arranged, spill: Callable[[Run], Run], run_bytes: int, runs: Iterable[Run] = ()):
-        """`spill` writes a new run, where it is large, so that it leaves the memory; no new run has more than `run_bytes`."""
+        """`spill` writes a large new run to a file to free memory. No new run has more than `run_bytes`."""
         self.arranged, self.spill, self.run_bytes = arranged, spill, run_bytes
         self.runs: Sequence[Run] = tuple(runs)
-        """Runs of the epochs before. A change replaces the sequence."""
+        """Runs of earlier epochs. A change replaces the sequence."""
         self.new: list[Run] = []
         self.killed: list[tuple[Run, Positions]] = []
         self.filed = 0
-        """Number of these that are also in files, for tasks to read."""
+        """Number of new runs that are also in files, for tasks to read."""
         self._fences: dict[str, RunFences] = {}
         self.asked = self.found = 0
-        """Since the start: keys and ranges that were looked up, and rows that were found."""
+        """Since the start: number of keys and ranges looked up, and number of rows found."""
         self.jobs = 0
-        """Since the start: look-ups and changes by tasks in other processes."""
+        """Since the start: number of look-ups and changes by tasks in other processes."""
 
     @property
     def count(self) -> int:
-        """How many rows there are now."""
+        """Return the present number of rows."""
         return sum(r.alive for r in self.all_runs)
 
     @property
     def all_runs(self) -> tuple[Run, ...]:
-        """Runs of the epochs before, then runs of this one."""
+        """Return the runs of earlier epochs, then the runs of this one."""
         return (*self.runs, *self.new)
 
     def _fences_of(self, name: str) -> RunFences:
-        """Return the fences of the runs of the epochs before."""
+        """Return the fences of the runs of earlier epochs."""
         found = self._fences.get(name)
         if found is None or found.runs is not self.runs:
             found = self._fences[name] = RunFences(self.runs, name)
         return found
 
     def _holding(self, name: str, keys: Numbers, new: Sequence[Run]) -> Iterator[Held]:
-        """Find the runs that can have rows of these numbers (sorted), each with its part of them; each of `new` with all."""
+        """Yield the runs that can have rows with these numbers (sorted), each with its part of them; those of `new`
+        with all of them."""
         yield from self._fences_of(name).holding(keys)
         yield from _with_all(new, keys)
 
     def _between(self, name: str, low: int | None, high: int | None) -> list[Run]:
-        """The runs that can have rows with `low <= number <= high` in an index."""
+        """Return the runs that can have rows with `low <= number <= high` in an index."""
         return [*self._fences_of(name).between(low, high), *self.new]
 
     # --- look-ups
 
     def look_up(self, by: str | None, keys: Keys) -> Iterator[pa.RecordBatch]:
-        """The rows whose `by` (a path or `_key`) is among `keys`; all for None."""
+        """Yield the rows whose `by` (a path or `_key`) is among `keys`; all for None."""
         yield from self._rows(self._find(by, keys))
 
     def look_up_before(self, by: str, keys: Keys) -> Iterator[pa.RecordBatch]:
-        """The rows as they were before this epoch whose path `by` is among `keys`."""
+        """Yield the rows as they were before this epoch, whose path `by` is among `keys`."""
         requested, found = _distinct(keys), []
         killed = by_run(self.killed)
         for run, positions, _ in found_keys(self._fences_of(by).holding(requested), by, requested):
@@ -96,7 +97,10 @@ class Arrangement:
         yield from self._rows(self._counted(len(requested), found))
 
     def look_up_range(self, column: str, above: int | None, up_to: int | None) -> Iterator[pa.RecordBatch]:
-        """The rows with `above < column <= up_to` (as numbers); None = unbounded on that side. NULLs never match."""
+        """Yield the rows with `above < column <= up_to` (as numbers); None = unbounded on that side.
+
+        NULLs never match.
+        """
         found = []
         for run in self._between(column, above, up_to):
             index = run.index(column)
@@ -106,7 +110,8 @@ class Arrangement:
         yield from self._rows(self._counted(1, found))
 
     def least(self, column: str) -> int | None:
-        """The least number of a row in a range column, as the last epoch has left them; None where there is none but NULL."""
+        """Return the least number of a row in a range column, as of the last epoch, or None if all are NULL or there
+        are no rows."""
         found = [n for run in self.new if (n := _least_living(run, column)) is not None]
         for run, least in self._fences_of(column).in_order():
             if found and min(found) <= least:
@@ -118,7 +123,10 @@ class Arrangement:
     def look_up_span(
         self, by: str, key: int, column: str, low: int | None, high: int | None
     ) -> Iterator[pa.RecordBatch]:
-        """The rows whose path `by` is `key` with `low <= column <= high`; None = unbounded, below with the NULLs."""
+        """Yield the rows whose path `by` is `key` with `low <= column <= high`.
+
+        None = unbounded; a lower bound of None includes NULLs.
+        """
         found = []
         for run in self._between(by, key, key):
             positions, values = self._span(run, by, key, column)
@@ -128,9 +136,8 @@ class Arrangement:
         yield from self._rows(self._counted(1, found))
 
     def place(self, by: str, key: int, column: str, value: int, count: int, after: bool) -> int | None:
-        """Return the number in `column` of the row `count` rows before (`after`: after) all with `value`; None if there
-        are fewer rows.
-        """
+        """Return the number in `column` of the row `count` rows before (`after`: after) all rows with `value`, or None
+        if there are fewer rows."""
         near = [NONE]
         for run in self._between(by, key, key):
             positions, values = self._span(run, by, key, column)
@@ -143,7 +150,7 @@ class Arrangement:
 
     @staticmethod
     def _span(run: Run, by: str, key: int, column: str) -> tuple[Positions, Numbers]:
-        """The positions and numbers of one key's rows in the order of a column; a NULL is the least number."""
+        """Return the positions and numbers of one key's rows in the order of a column. A NULL is the least number."""
         index = run.index(span_name(by, column))
         first, last = (int(np.searchsorted(index.values, key, side)) for side in ("left", "right"))
         assert index.seconds is not None
@@ -182,15 +189,16 @@ class Arrangement:
     # --- changes
 
     def append(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Put in rows whose `_key`s are new."""
+        """Insert rows whose `_key`s are new."""
         for piece in pieces(batches, self.arranged.schema, self.run_bytes):
             self.new.append(self.spill(make_run(piece, self.arranged)))
 
     def replace(self, by: str | None, keys: Keys, batches: Iterable[pa.RecordBatch]) -> Iterator[Weighted]:
-        """Make the rows of `batches` the only ones whose `by` is among `keys` (all for None), and give what differs, with weights.
+        """Replace the rows whose `by` is among `keys` (all for None) by those of `batches`, and yield the differences
+        with weights.
 
-        An old row comes as it was stored, with -1, and the new with +1; rows that stay as they are, or differ in silent columns alone, do
-        not come. Raises B7010 where two of the new rows have one key.
+        An old row is yielded as it was stored, with -1, and the new one with +1. Unchanged rows, and rows that differ
+        only in internal columns, are not yielded. Raises B7010 if two of the new rows have the same key.
         """
         asked = self._find(by, keys)
         earlier = len(self.new)
@@ -223,7 +231,7 @@ class Arrangement:
             self._kill(run, positions)
 
     def _difference(self, group: Sequence[Matched], piece: pa.RecordBatch) -> tuple[np.ndarray, list[Weighted]]:
-        """Which of the rows of a group equal the new ones beside them, and the others as changes; these are marked."""
+        """Return which rows of a group equal the new rows beside them, and the others as changes, which are marked."""
         names = [n for n in self.arranged.schema.names if n != KEY]
         old = _one(gathered((run, positions) for run, positions, _ in group), self.arranged.schema)
         new = piece.take(pa.array(np.concatenate([which for _, _, which in group])))
@@ -238,22 +246,21 @@ class Arrangement:
         return same, [(old.filter(mask), -1), (new.filter(mask), 1)]
 
     def _kill_where(self, group: Sequence[Matched], mask: np.ndarray) -> None:
-        """Mark those rows of a group as dead."""
+        """Mark the selected rows of a group as dead."""
         begin = 0
         for run, positions, _ in group if mask.any() else ():
             self._kill(run, positions[mask[begin : begin + len(positions)]])
             begin += len(positions)
 
     def overwrite(self, by: str | None, keys: Keys, batches: Iterable[pa.RecordBatch]) -> None:
-        """Replace the rows whose `by` is among `keys` (all for None) by those of `batches`, without computing the
-        differences.
-        """
+        """Replace the rows whose `by` is among `keys` (all for None) by those of `batches`, without computing
+        differences."""
         for run, positions in self._find(by, keys):
             self._kill(run, positions)
         self.append(batches)
 
     def delete_up_to(self, column: str, last: int) -> int:
-        """Take out the rows whose number in a range column is at most this; how many they were."""
+        """Delete the rows whose number in a range column is at most `last`, and return how many there were."""
         gone = 0
         for run in self._between(column, None, last):
             positions = run.up_to(column, last)
@@ -266,13 +273,13 @@ class Arrangement:
             self.killed.append((run, run.kill(positions)))
 
     def same_key(self) -> BelvedereError:
-        """The diagnostic for two rows of one key."""
+        """Return the diagnostic for two rows with the same key."""
         return fail("B7010", f'two rows for the stored relation "{self.arranged.name}" have the same key')
 
     # --- the end of an epoch
 
     def undo(self) -> None:
-        """Forget what the epoch has changed."""
+        """Undo the changes of the epoch."""
         for run, positions in self.killed:
             run.revive(positions)
         for run in self.runs:
@@ -281,7 +288,7 @@ class Arrangement:
 
 
 def by_run(killed: Iterable[tuple[Run, Positions]]) -> dict[int, list[Positions]]:
-    """Group the positions of rows that have died by the `id` of their run."""
+    """Group the positions of dead rows by the `id` of their run."""
     found: dict[int, list[Positions]] = {}
     for run, positions in killed:
         found.setdefault(id(run), []).append(positions)
@@ -293,7 +300,7 @@ def _with_all(runs: Iterable[Run], keys: Numbers) -> Iterator[Held]:
 
 
 def _one(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """The rows in one batch."""
+    """Return the rows in one batch."""
     found = list(batches)
     return found[0] if len(found) == 1 else pa.concat_batches(found)
 
@@ -325,13 +332,13 @@ def _nearest(run: Run, positions: Positions, values: Numbers, edge: int, count: 
 
 
 def pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema, run_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The rows in a relation's columns and types, in batches of the bytes of a run."""
+    """Yield the rows in a relation's columns and types, in batches of the size of a run."""
     for piece in in_pieces((b.select(schema.names).cast(schema) for b in batches), run_bytes, schema):
         yield from piece.combine_chunks().to_batches()
 
 
 def _arrays(keys: pa.Array | pa.RecordBatchReader) -> Iterator[pa.Array]:
-    """The keys, an array at a time."""
+    """Yield the keys, an array at a time."""
     if isinstance(keys, pa.ChunkedArray):
         keys = keys.combine_chunks()
     arrays = (b.column(0) for b in keys) if isinstance(keys, pa.RecordBatchReader) else (keys,)
@@ -339,6 +346,6 @@ def _arrays(keys: pa.Array | pa.RecordBatchReader) -> Iterator[pa.Array]:
 
 
 def _distinct(keys: pa.Array | pa.RecordBatchReader) -> Numbers:
-    """Hashes, sorted and distinct."""
+    """Return the distinct hashes, sorted."""
     parts = [numbers(a) for a in _arrays(keys)]
     return distinct(np.concatenate(parts)) if parts else np.zeros(0, np.int64)

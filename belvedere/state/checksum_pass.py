@@ -1,8 +1,8 @@
-"""Check of all checksums of a state while it is in use: it also finds damage in pieces that are not read.
+"""Check of all checksums of a state while it is in use. It also finds damage in pieces that are not read.
 
-In: the files, the pieces in the manifest at the start. Out: the error of the first piece that differs. At first it runs
-at full speed, so that a small state is checked before its first epoch is committed; then it leaves most of the time to
-the epochs. The order differs at each start, so that short runs over a large state eventually check all of it.
+In: the files, the pieces in the manifest at the start. Out: the error of the first piece with a wrong checksum. At
+first it runs at full speed, so a small state is checked before its first epoch is committed. Then it leaves most of the
+time to the epochs. The order differs at each start, so short runs over a large state eventually check all of it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ REST = 4
 
 
 class ChecksumPass:
-    """A pass over all pieces in a thread of its own, from now on."""
+    """A pass over all pieces in its own thread, which starts at once."""
 
     def __init__(self, files: Files, places: Iterable[FileRange], is_named: Callable[[str], bool]):
-        """`is_named` says whether a file still counts: merges take the place of others meanwhile."""
+        """`is_named` returns whether a file is still in use: merges replace files meanwhile."""
         self.files, self.places, self.is_named = files, list(places), is_named
         random.shuffle(self.places)
         self.error: BelvedereError | None = None
@@ -48,12 +48,12 @@ class ChecksumPass:
                 return
 
     def raise_error(self) -> None:
-        """Raise what was found so far (B7061); a pass that has just begun is waited for."""
+        """Raise the error found so far (B7061). A pass that has just begun is waited for."""
         self._thread.join(max(0.0, self._fast_until - time.monotonic()))
         if self.error is not None:
             raise self.error
 
     def stop(self) -> None:
-        """End the pass behind the piece at which it is."""
+        """Stop the pass after its present piece."""
         self._stopped.set()
         self._thread.join()

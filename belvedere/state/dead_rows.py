@@ -1,6 +1,7 @@
-"""The dead rows of a run: a bit for each row, in memory and, where that is shorter than the positions, in a file.
+"""The dead rows of a run: a bit for each row in memory, and in a file the bits or the positions, whichever is shorter.
 
-In: positions that die or come back. Out: which of some positions are dead. A run without dead rows has no bits at all.
+In: positions of rows that become dead or live. Out: which of some positions are dead. A run without dead rows has no
+bits.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ class DeadRows:
         self.bits = np.zeros(-(-size // _BITS), np.uint8)
 
     def at(self, positions: Positions) -> Mask:
-        """Which of the rows at these positions are dead."""
-        if len(positions) == 1:  # half of what numpy takes for it
+        """Return which of the rows at these positions are dead."""
+        if len(positions) == 1:  # half of the time that numpy takes for it
             place = int(positions[0])
             return np.array([int(self.bits[place >> 3]) >> (place & 7) & 1], np.bool_)
         found: Mask = ((self.bits[positions >> 3] >> (positions & 7).astype(np.uint8)) & 1).astype(np.bool_)
         return found
 
     def mark(self, positions: Positions) -> None:
-        """Let rows be dead."""
+        """Mark rows as dead."""
         if len(positions) <= _FEW:
             np.bitwise_or.at(self.bits, positions >> 3, _bit(positions))
         else:
             self.bits |= self._bitmap(positions)
 
     def unmark(self, positions: Positions) -> None:
-        """Let rows count again."""
+        """Mark rows as live."""
         if len(positions) <= _FEW:
             np.bitwise_and.at(self.bits, positions >> 3, ~_bit(positions))
         else:
@@ -53,15 +54,15 @@ class DeadRows:
         return np.packbits(mask, bitorder="little")
 
     def mask(self) -> Mask:
-        """The same as a byte a row."""
+        """Return a mask of the dead rows, with a byte per row."""
         return np.unpackbits(self.bits, count=self.size, bitorder="little").view(np.bool_)
 
     def positions(self) -> Positions:
-        """All dead positions."""
+        """Return all dead positions."""
         return np.flatnonzero(self.mask())
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take in what `dead_batch` has made."""
+        """Add the dead positions of a batch from `dead_batch`."""
         if batch.schema.names == [_BITMAP]:
             self.bits |= batch.column(0).to_numpy()
         else:
@@ -73,7 +74,7 @@ def _bit(positions: Positions) -> npt.NDArray[np.uint8]:
 
 
 def dead_batch(positions: Positions, size: int) -> pa.RecordBatch:
-    """Dead positions of a run of `size` rows as a piece of a file: the positions, or a bit for each row."""
+    """Return the dead positions of a run of `size` rows as a piece of a file: the positions, or a bit for each row."""
     if len(positions) * np.dtype(np.int32).itemsize * _BITS <= size:
         return pa.record_batch([pa.array(np.sort(positions).astype(np.int32))], [_POSITIONS])
     found = DeadRows(size)

@@ -1,9 +1,9 @@
 """The files of state: pieces of Arrow data, each with its checksum, in files that are written once and never changed.
 
-In: record batches. Out: `FileRange`s, and the batches from them, memory-mapped. A file is written completely under a new
-name and synced once; nothing is renamed, appended to later, or updated. A missing, short or damaged file is reported by
-name, never read as it is. If the state is remote (`Remote`), a file is written here first and stays as a copy. Of other
-files, and if the copy is missing or damaged, pieces or their blocks are fetched.
+In: record batches. Out: `FileRange`s, and the batches from them, memory-mapped. A file is written completely under a
+new name and synced once; nothing is renamed, appended to later, or updated. A missing, short or damaged file is
+reported by name, never read. If the state is remote (`Remote`), a file is first written here and stays as a copy. If
+there is no copy, or it is damaged, pieces or their blocks are fetched.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ALIGNED = 64
 
 
 class Writer:
-    """One new file, while it is written."""
+    """A new file that is being written."""
 
     def __init__(self, folder: Path, remote: Remote | None = None):
         self.remote = remote
@@ -44,7 +44,7 @@ class Writer:
         self._file: BinaryIO | None = None
 
     def add(self, batch: pa.RecordBatch) -> FileRange:
-        """Write a piece; it can be read at once, and is safe once the file is `finish`ed."""
+        """Write a piece. It can be read at once, and is durable after `finish`."""
         try:
             if self._file is None:
                 if not self.path.parent.is_dir():
@@ -70,7 +70,10 @@ class Writer:
         return place
 
     def finish(self) -> None:
-        """Sync the file and its name, or send it where the state lies: from now on it survives a crash. Raises B7062, B7064."""
+        """Sync the file and its name, or send it to the state's place.
+
+        From then on it survives a crash. Raises B7062, B7064.
+        """
         if self._file is None:
             return
         if self.remote is not None:
@@ -87,41 +90,47 @@ class Writer:
             raise unwritable(self.path, error) from error
 
     def discard(self) -> None:
-        """Delete the file; not once it is safe: a commit whose answer was lost may name it, else the next start sweeps it."""
+        """Delete the file, unless it is finished.
+
+        A commit whose answer was lost may name a finished file; otherwise the next start deletes it.
+        """
         if self._file is not None and not self._is_safe:
             with contextlib.suppress(OSError):
                 self.path.unlink(missing_ok=True)
-                self._file.close()  # last: it writes once more, which fails where the disk is full
+                self._file.close()  # last: it writes once more, which fails if the disk is full
 
 
 class Files:
-    """The files in one folder, as they are read."""
+    """The files in one folder, for reading."""
 
     def __init__(self, folder: Path, remote: Remote | None = None):
         self.folder, self.remote = folder, remote
         self._mapped: dict[str, pa.Buffer] = {}
         self._sparse: dict[str, dict[FileRange, SparseCopy]] = {}
-        """Pieces of files that lie elsewhere and have no copy here."""
+        """Pieces of remote files that have no copy here."""
         self._compared: dict[str, set[FileRange]] = {}
-        """The pieces of each file that have their checksums, or were written here."""
+        """The pieces of each file whose checksums were verified, or that were written here."""
         self._named: dict[str, set[str]] = {}
-        """The files that the last snapshot of each arrangement names, where these are of a task."""
+        """The files in the last snapshot of each arrangement, in a task's process."""
 
     def writer(self) -> Writer:
-        """A new file."""
+        """Return a new file."""
         return Writer(self.folder, self.remote)
 
     def read(self, place: FileRange) -> pa.RecordBatch:
-        """One piece, in the memory of the file; its checksum is compared the first time.
+        """Return one piece, memory-mapped. Its checksum is verified the first time.
 
-        Raises B7061 where the file is not there, is too short or has other bytes, B7064.
+        Raises B7061 if the file is missing, too short or damaged, B7064 if it cannot be fetched.
         """
         content = self._whole(place)
         with ipc.open_file(pa.BufferReader(content)) as reader:
             return reader.get_batch(0)
 
     def blocks(self, place: FileRange) -> SparseCopy | None:
-        """Open a piece that lies elsewhere, to be fetched as needed; None where it is here. Raises B7061, B7064."""
+        """Open a remote piece whose blocks are fetched as needed, or return None if the piece is here.
+
+        Raises B7061, B7064.
+        """
         if self.remote is None or self._copy(place) is not None:
             return None
         return self._sparse_copy(place, self.remote)
@@ -133,7 +142,7 @@ class Files:
             if has_blocks(place.length):
                 behind = place.offset + place.length + -place.length % _ALIGNED
                 given = read_checksums(self._fetched(remote, place.file, behind, checksums_length(place.length)))
-                if given is not None:  # a file that was put back from a backup of a state here has none
+                if given is not None:  # a file restored from a backup of a local state has none
                     block, checksums = BLOCK, given
             found = held[place] = SparseCopy(
                 self.folder,
@@ -152,7 +161,7 @@ class Files:
             raise damaged(self.folder / name, f"it does not exist, also not in {remote.address}", str(error)) from error
 
     def _whole(self, place: FileRange) -> pa.Buffer:
-        """The bytes of a piece, compared."""
+        """Return the bytes of a piece after verifying its checksum."""
         if self.remote is None:
             content = self._content(place)
             self._compare(place, content)
@@ -165,7 +174,7 @@ class Files:
         return content
 
     def _copy(self, place: FileRange) -> pa.Buffer | None:
-        """A piece of a file that lies elsewhere as it was written here; None where it does not exist, or is damaged."""
+        """Return a piece of a remote file from the copy written here, or None if the copy is missing or damaged."""
         with contextlib.suppress(BelvedereError):
             content = self._content(place)
             if place in self._compared.get(place.file, ()):
@@ -177,12 +186,12 @@ class Files:
         return None
 
     def hold(self, places: Iterable[FileRange]) -> None:
-        """Map the files of pieces: they can be read from now on, although others delete them meanwhile. Raises B7061."""
+        """Map the files of pieces. They stay readable even if others delete them. Raises B7061."""
         for place in places if self.remote is None else ():
             self._content(place)
 
     def trust(self, place: FileRange) -> FileRange:
-        """Compare the checksum of a piece no more: it was written just now, or is compared."""
+        """Skip the checksum of a piece from now on: it was just written, or is verified."""
         self._compared.setdefault(place.file, set()).add(place)
         return place
 
@@ -211,7 +220,7 @@ class Files:
         return damaged(self.folder / place.file, f"the bytes from {place.offset:,} on have a wrong checksum")
 
     def copies(self, least: int) -> dict[str, int]:
-        """Return the bytes here of each file that lies elsewhere; one that has blocks counts as `least` at least."""
+        """Return the local bytes of each remote file. A file with fetched blocks counts as at least `least`."""
         found = {n: max(least, sum(s.bytes for s in held.values())) for n, held in self._sparse.items() if held}
         with contextlib.suppress(OSError):
             for path in self.folder.glob(f"*{ENDING}"):
@@ -219,10 +228,10 @@ class Files:
         return found
 
     def let_go(self, name: str) -> None:
-        """Delete a file of the folder; a copy is fetched again when it is read."""
+        """Delete a local file. A copy is fetched again when it is read."""
         with contextlib.suppress(OSError):
             (self.folder / name).unlink(missing_ok=True)
-        self._close(name)  # last: another thread may map what is still there
+        self._close(name)  # last: another thread may map the remaining files
 
     def _close(self, name: str) -> None:
         self._mapped.pop(name, None)
@@ -230,14 +239,15 @@ class Files:
         self._sparse.pop(name, None)
 
     def keep_only(self, arrangement: str, named: set[str]) -> None:
-        """Close what was read of an arrangement before, but the files that are `named`; no file is deleted."""
+        """Close the earlier files of an arrangement except those in `named`. No file is deleted."""
         gone = self._named.get(arrangement, set()) - named
         self._named[arrangement] = named
         for name in gone.difference(*self._named.values()):
             self._close(name)
 
     def missing(self, names: Collection[str]) -> str | None:
-        """Return one of the files that is missing at the state's place; None if there is none, or if that is not known."""
+        """Return one of the files that is missing at the state's place, or None if there is none or this is not
+        known."""
         if self.remote is not None:
             there = set(self.remote.names())
             return min(set(names) - there, default=None) if there else None
@@ -249,12 +259,12 @@ class Files:
             raise damaged(self.folder, "it cannot be read", str(error)) from error
 
     def check(self, places: Iterable[FileRange]) -> None:
-        """Compare checksums. Raises B7061 for the first that differs."""
+        """Verify checksums. Raises B7061 for the first wrong one."""
         for place in places:
             self._whole(place)
 
     def present(self) -> set[str]:
-        """Return the names of the files that are here, or where the state lies; none if they cannot be read."""
+        """Return the names of the existing files, here or at the state's place; empty if they cannot be listed."""
         there = set[str]()
         with contextlib.suppress(OSError):
             there.update(p.name for end in (ENDING, PART) for p in self.folder.glob(f"*{end}"))
@@ -275,13 +285,16 @@ def _fits(content: pa.Buffer, place: FileRange) -> bool:
 
 
 def damaged(path: Path, what: str, detail: str | None = None) -> BelvedereError:
-    """The diagnostic for a file of state that cannot be read."""
-    hint = "restore the folder from the same backup as the store; otherwise start with an empty store, which re-reads all input"
+    """Return the diagnostic for a file of state that cannot be read."""
+    hint = (
+        "restore the folder from the same backup as the store; otherwise start with an empty store, which "
+        "re-reads all input"
+    )
     return fail("B7061", f"the state file {path} is damaged or missing: {what}", hint=hint, detail=detail)
 
 
 def unwritable(path: Path, error: OSError) -> BelvedereError:
-    """The diagnostic for a file that cannot be written."""
+    """Return the diagnostic for a file that cannot be written."""
     full = error.errno in FULL
     what = f"the disk of {path.parent} is full" if full else f"{path.parent} cannot be written"
     hint = (

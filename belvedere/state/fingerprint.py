@@ -1,4 +1,4 @@
-"""Which rows an arrangement has: three fingerprints, as a manifest stores them.
+"""Identity of an arrangement's rows: three fingerprints, as a manifest stores them.
 
 In: nothing. Out: a value that is stored as one text, its fields joined by dots.
 """
@@ -13,23 +13,29 @@ DIGEST = 24
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Rows are good for as long as `definition` stays the same, their indexes for as long as `paths` does."""
+    """Fingerprints of an arrangement.
+
+    Rows are valid while `definition` stays the same, their indexes while `paths` does.
+    """
 
     definition: str = ""
-    """The definition fingerprint: of what makes the rows."""
+    """Fingerprint of the definition that computes the rows."""
     paths: str = ""
     """Fingerprint of their access paths."""
     final: str = ""
-    """The columns whose bounds make rows leave that still count, with commas; empty where none does."""
+    """Columns whose bounds delete rows that still count, separated by commas; empty if there are none."""
 
     @property
     def text(self) -> str:
-        """As it is stored."""
+        """Return the stored form."""
         return f"{self.definition}.{self.paths}.{self.final}"
 
     @classmethod
     def of_text(cls, text: str) -> Fingerprint:
-        """The inverse of `text`. Names of columns have any character; so has a name that is given in place of a digest."""
+        """Parse a stored text.
+
+        Names of columns can contain any character, and so can a name used in place of a digest.
+        """
         definition, paths, final = [*text.split(".", 2), "", ""][:3]
         if len(definition) == len(paths) == DIGEST:
             return cls(definition, paths, final)

@@ -1,7 +1,7 @@
-"""Keys looked up in the indexes of many runs at once.
+"""Look-up of keys in the indexes of many runs at once.
 
-In: runs, each with its part of the keys. Out: the positions of the rows that are found, run by run. Where each of
-many runs has a few keys, numpy's calls cost more than the look-up. They are made once for all runs, except the search.
+In: runs, each with its part of the keys. Out: the positions of the rows found, run by run. If each of many runs has
+only a few keys, numpy's calls cost more than the look-up. They are therefore made once for all runs, except the search.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from belvedere.state.key_filters import KeyProbes
 from belvedere.state.sorted_run import GREATEST, Run, RunIndex
 
 Held: TypeAlias = tuple[Run, int, int]
-"""A run, and from which place up to which other one it can have some keys."""
+"""A run, and the range of positions in the sorted keys that it can contain."""
 Matched: TypeAlias = tuple[Run, Positions, Positions]
-"""A run, positions in it, and for each position which of the keys, or new rows, belongs to it."""
+"""A run, positions in it, and for each position the number of the matching key or new row."""
 FEW = 32
 """Maximum number of keys of a run that is looked up together with other runs."""
 TOGETHER = 4_096
@@ -28,7 +28,8 @@ TOGETHER = 4_096
 
 
 def found_keys(held: Iterable[Held], name: str, keys: Numbers) -> Iterator[Matched]:
-    """Find the rows, dead ones too, whose number in an index is among the keys (sorted, distinct), run by run."""
+    """Yield the rows, including dead ones, whose number in an index is among the keys (sorted, distinct), run
+    by run."""
     few, ends, probes = _Few(), _with_next(keys), None
     for run, first, last in held:
         if (last - first > FEW or run.blocks is not None) and (words := run.filter(name)) is not None:
@@ -60,14 +61,17 @@ def _of_passed(run: Run, name: str, keys: Numbers, passed: Positions) -> Iterato
 
 
 def _with_next(keys: Numbers) -> Numbers | None:
-    """Return each key and its successor: one search finds both ends of its rows. None if the last has no successor."""
+    """Return each key and its successor, so that one search finds both ends of its rows.
+
+    Return None if the last has no successor.
+    """
     if not len(keys) or keys[-1] == GREATEST:
         return None
     return np.column_stack((keys, keys + 1)).ravel()
 
 
 class _Few:
-    """Runs with a few keys each, and where these lie in their indexes."""
+    """Runs with a few keys each, and the positions of these keys in their indexes."""
 
     def __init__(self) -> None:
         self.runs: list[tuple[Run, RunIndex]] = []

@@ -1,7 +1,7 @@
-"""The rows at some positions of many runs, in few batches.
+"""The rows at some positions of many runs, in a few batches.
 
-In: runs with positions. Out: batches of at most some ten thousand rows. Arrow's `take` costs 20 to 70 microseconds,
-even for one row; a slice costs 2 to 4. So a few rows of a run become slices, which are copied together.
+In: runs with positions. Out: batches of at most about ten thousand rows. Arrow's `take` costs 20 to 70 microseconds,
+even for one row; a slice costs 2 to 4. A few rows of a run therefore become slices, which are copied together.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from belvedere.state.dead_rows import Positions
 from belvedere.state.sorted_run import TAKE, Run
 
 FEW = 64
-"""Maximum number of rows of a run that may become slices."""
+"""Maximum number of rows of a run that can become slices."""
 SLICES = 12
 """Maximum number of slices of a run; more cost more than a `take`."""
 
 
 def gathered(found: Iterable[tuple[Run, Positions]]) -> Iterator[pa.RecordBatch]:
-    """The rows, in the order of the runs and positions."""
+    """Yield the rows, in the order of the runs and positions."""
     parts: list[pa.RecordBatch] = []
     count = 0
     for run, positions in found:

@@ -1,7 +1,8 @@
-"""Hashes of key texts, and numbers in the order of a column: what the indexes of runs are sorted by.
+"""Hashes of key texts, and numbers in the order of a column: the sort keys of the indexes of runs.
 
-In: Arrow arrays. Out: int64 arrays of numpy. The hash of a text is mixed from its bytes, eight at a time, for all texts at once
-(multiplication and shifts as in MurmurHash3's finalizer); it is stored in files, so it must never change.
+In: Arrow arrays. Out: int64 arrays of numpy. The hash of a text mixes its bytes, eight at a time, for all texts at once
+(multiplication and shifts as in MurmurHash3's finalizer). Hashes are stored in files, so the function must never
+change.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _WORD = 8
 
 
 def text_hashes(texts: pa.Array) -> Numbers:
-    """A 64-bit hash for each text (not NULL)."""
+    """Return a 64-bit hash for each text (not NULL)."""
     offsets, content = _buffers(texts)
     starts, lengths = offsets[:-1], np.diff(offsets)
     found = _mixed(lengths.astype(np.uint64) * _FACTOR)
@@ -36,7 +37,7 @@ def text_hashes(texts: pa.Array) -> Numbers:
 
 
 def _buffers(texts: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """The offsets of each text, and all bytes with a word of zeros behind them."""
+    """Return the offsets of each text, and all bytes followed by a word of zeros."""
     if not pa.types.is_large_string(texts.type):
         texts = texts.cast(pa.string())
     wide = np.int64 if pa.types.is_large_string(texts.type) else np.int32
@@ -59,7 +60,7 @@ def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def numbers(values: pa.Array) -> Numbers:
-    """Whole numbers, dates (days) and times (microseconds) as numbers; 0 for NULL."""
+    """Return integers, dates (days) and times (microseconds) as numbers; 0 for NULL."""
     if pa.types.is_date32(values.type):
         values = values.cast(pa.int32())
     elif pa.types.is_timestamp(values.type):
@@ -69,8 +70,9 @@ def numbers(values: pa.Array) -> Numbers:
 
 
 def distinct(values: Numbers) -> Numbers:
-    """Return the distinct numbers, sorted: `np.unique` uses a hash table for large inputs, which takes fifty times as
-    long as sorting.
+    """Return the distinct numbers, sorted.
+
+    `np.unique` uses a hash table for large inputs, which takes fifty times as long as sorting.
     """
     ordered = np.sort(values)
     first = np.ones(len(ordered), np.bool_)
@@ -79,5 +81,5 @@ def distinct(values: Numbers) -> Numbers:
 
 
 def number(value: object, type_: pa.DataType) -> int:
-    """The same of one value."""
+    """Return one value as a number, as `numbers` does."""
     return int(numbers(pa.array([value], type_))[0])

@@ -1,8 +1,9 @@
-"""Filters that say which keys a run surely does not have, for hashes that are not the first: each run has all of them.
+"""Filters that exclude keys from a run, for the hashes of every index except the first: each run can contain any of
+these.
 
-In: the sorted hashes of an index. Out: a blocked Bloom filter of 16 bits a row (Putze, Sanders and Singler, 2007): five
-bits in one word of 64. Of 1,000 keys that a run does not have some three pass. Words follow the order of the hashes, so
-sorted keys read the filter from its beginning to its end.
+In: the sorted hashes of an index. Out: a blocked Bloom filter of 16 bits per row (Putze, Sanders and Singler, 2007):
+five bits in one 64-bit word. Of 1,000 keys that a run does not have, about three pass. Words follow the order of the
+hashes, so sorted keys read the filter from beginning to end.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from belvedere.state.hashing import Numbers
 Words = npt.NDArray[np.uint64]
 
 MIN_ROWS = 4_096
-"""Minimum number of rows of a run with filters: smaller runs are searched as fast."""
+"""Minimum number of rows of a run with filters. Smaller runs are searched as fast without."""
 _ROWS = 4
-"""Rows for each word."""
+"""Number of rows per word."""
 _BITS = 5
 _HALF = np.int64(32)
 
@@ -29,14 +30,14 @@ def is_filtered(rows: int) -> bool:
 
 
 class KeyProbes:
-    """Keys (sorted), to ask filters about."""
+    """Keys (sorted) to test against filters."""
 
     def __init__(self, keys: Numbers):
         self.masks = _masks(keys)
         self.tops = _tops(keys)
 
     def find_held(self, words: Words, first: int, last: int) -> Positions:
-        """Return which of the keys, from one place up to another, a run with this filter may have."""
+        """Return the keys in the range from `first` to `last` that a run with this filter may have."""
         masks = self.masks[first:last]
         found = words[_places(self.tops[first:last], len(words))]
         found &= masks
@@ -55,12 +56,12 @@ def filter_of(hashes: Numbers) -> npt.NDArray[np.uint16]:
 
 
 def words_of(filter_: npt.NDArray[np.uint16]) -> Words:
-    """Return the inverse, to look up in."""
+    """Convert the bytes of a filter to words for look-ups."""
     return filter_[: len(filter_) // _ROWS * _ROWS].view(np.uint64)
 
 
 def _tops(hashes: Numbers) -> Numbers:
-    """The upper halves as numbers from 0 on, in the order of the hashes."""
+    """Return the upper halves of the hashes as numbers from 0 on, in the order of the hashes."""
     return (hashes >> _HALF) + np.int64(1 << 31)
 
 

@@ -1,4 +1,4 @@
-"""Rows found by their `_key`: by the hashes of the texts, then by the texts themselves, for many runs at once.
+"""Rows looked up by their `_key`: by the hashes of the texts, then by the texts themselves, for many runs at once.
 
 In: texts, and the runs that can have some of them. Out: for each run the positions of its rows, and the text of each.
 """
@@ -19,7 +19,7 @@ from belvedere.state.sorted_run import TAKE, Run
 
 
 class KeyTexts:
-    """`_key`s to look up: their distinct hashes, each with its first place in `order` and its number of texts."""
+    """`_key`s to look up: their distinct hashes, each with its first position in `order` and its number of texts."""
 
     def __init__(self, array: pa.Array):
         hashes = text_hashes(array)
@@ -29,11 +29,11 @@ class KeyTexts:
 
     @property
     def are_distinct(self) -> bool:
-        """Whether no text comes twice."""
+        """Return whether no text occurs twice."""
         return len(self.hashes) == len(self.array) or bool(pc.count_distinct(self.array).as_py() == len(self.array))
 
     def rows_in(self, held: Iterable[Held]) -> Iterator[Matched]:
-        """Find the living rows in these runs, each with its part of the hashes; a run without any is left out."""
+        """Yield the live rows in these runs, each with its part of the hashes. A run without any is left out."""
         for group in in_groups(self._living(*found) for found in found_keys(held, KEY, self.hashes)):
             texts = pa.concat_arrays([p for run, positions, _ in group for p in _texts(run, positions)])
             asked = self.array.take(pa.array(np.concatenate([which for _, _, which in group])))
@@ -41,8 +41,8 @@ class KeyTexts:
             yield from group if same.all() else _where(group, same)
 
     def _living(self, run: Run, positions: Positions, which: Positions) -> Matched:
-        """Keep the living rows of some hashes, each beside the texts that it may have."""
-        if len(self.hashes) < len(self.array):  # texts of one hash are compared each
+        """Return the live rows of some hashes, each with its possible texts."""
+        if len(self.hashes) < len(self.array):  # texts with the same hash are compared one by one
             size = self.count[which]
             positions = np.repeat(positions, size)
             starts = np.repeat(self.first[which] - (np.cumsum(size) - size), size)
@@ -56,7 +56,7 @@ class KeyTexts:
 
 
 def in_groups(found: Iterable[Matched]) -> Iterator[list[Matched]]:
-    """The same in groups of at most some ten thousand rows."""
+    """Yield matches in groups of at most about ten thousand rows."""
     group: list[Matched] = []
     count = 0
     for run, positions, which in found:

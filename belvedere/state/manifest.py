@@ -1,7 +1,8 @@
-"""The manifest: which runs count after an epoch, as a piece of the epoch's file; the epoch's row says where it lies.
+"""The manifest: the list of the valid runs after an epoch, as a piece of the epoch's file. The epoch's row holds its
+place.
 
-In: arrangements. Out: a record batch with one JSON text, the whole or a difference, and the arrangements again. What no
-manifest names does not count.
+In: arrangements. Out: a record batch with one JSON text, complete or a difference; and the arrangements read back. A
+run is valid only if a manifest names it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _TEXT = "manifest"
 
 @dataclass(frozen=True)
 class ManifestEntry:
-    """A run: its place, the places of its dead positions, its living rows, and all its rows (-1: not known).
+    """A run: its place, the places of its dead positions, its number of live rows, and of all rows (-1: not known).
 
     `fences` are the least and the greatest number of each index of `Arranged.fenced`. `depth` is the number of leading
     bits of the first hash that all rows share.
@@ -43,9 +44,10 @@ Relation: TypeAlias = tuple[Arranged, tuple[ManifestEntry, ...]]
 
 @dataclass(frozen=True)
 class Manifest:
-    """The relations with their runs, and the files that are not named any more, each with the microsecond since 1970.
+    """The relations with their runs, and the files that are no longer named, each with a time in microseconds since
+    1970.
 
-    `chain` are the places of the manifests, from a whole one on, whose difference to this one was written.
+    `chain` are the places of the manifests, starting with a complete one, from which this one differs.
     """
 
     relations: Mapping[str, Relation] = field(default_factory=dict)
@@ -54,17 +56,17 @@ class Manifest:
 
     @property
     def places(self) -> list[FileRange]:
-        """All pieces, but for its own."""
+        """Return all pieces except the manifest's own."""
         entries = [e for _, found in self.relations.values() for e in found]
         return [*self.chain, *(p for e in entries for p in (e.place, *e.dead))]
 
     @cached_property
     def files(self) -> frozenset[str]:
-        """The files that it names."""
+        """Return the files that the manifest names."""
         return frozenset(p.file for p in self.places)
 
     def whole(self) -> pa.RecordBatch:
-        """Return it as a piece of a file that needs no other one."""
+        """Return the complete manifest as a piece of a file."""
         relations = {
             name: {**_definition(arranged), "new": list(map(_listed, entries))}
             for name, (arranged, entries) in self.relations.items()
@@ -72,7 +74,7 @@ class Manifest:
         return _piece({"relations": relations, "retired": dict(self.retired)})
 
     def difference(self, before: Manifest) -> pa.RecordBatch:
-        """Return what differs from the manifest `before`, which lies at the last place of the chain."""
+        """Return the difference to the manifest `before`, which is at the last place of the chain."""
         relations = {
             name: _change(before.relations.get(name), now)
             for name, now in self.relations.items()
@@ -86,7 +88,7 @@ class Manifest:
 
 
 def read_manifest(at: FileRange, read: Callable[[FileRange], pa.RecordBatch]) -> Manifest:
-    """Read the manifest at a place, with those that it differs from."""
+    """Read the manifest at a place, with those from which it differs."""
     contents, places = [_content(read(at))], [at]
     while (before := contents[-1].get("before")) is not None:
         places.append(FileRange(*before))
@@ -114,7 +116,7 @@ def _content(batch: pa.RecordBatch) -> dict[str, Any]:
 
 
 def _change(before: Relation | None, now: Relation) -> dict[str, Any]:
-    """Compare two states of a relation: the runs that stay keep their order, new ones are behind them."""
+    """Return the difference between two states of a relation. Kept runs retain their order; new runs follow."""
     arranged, entries = now
     old = before[1] if before else ()
     gone: list[int] = []
@@ -139,7 +141,7 @@ def _change(before: Relation | None, now: Relation) -> dict[str, Any]:
 
 
 def _changed(name: str, before: Relation | None, found: Mapping[str, Any]) -> Relation:
-    """Return a relation after a change."""
+    """Apply a change to a relation."""
     arranged = _arranged(name, found) if "schema" in found or before is None else before[0]
     gone, changed = set(found.get("gone", ())), dict(found.get("changed", ()))
     old = enumerate(before[1] if before else ())
@@ -156,7 +158,7 @@ def _numbers(place: FileRange) -> list[Any]:
 
 
 def runs_of(arranged: Arranged, entries: Iterable[ManifestEntry], files: Files) -> list[Run]:
-    """The runs, which are read when they are first used."""
+    """Return the runs, which are read on first use."""
     return [_run_of(arranged, e, files) for e in entries]
 
 

@@ -1,13 +1,13 @@
-"""Merges: few large runs instead of many small ones, without the rows that are dead.
+"""Merges: many small runs become few large ones, without dead rows.
 
-In: the runs of an arrangement. Out: which of them to merge, and the runs that take their place.
+In: the runs of an arrangement. Out: the runs to merge, and the runs that replace them.
 
 * Small runs have geometric levels: `WIDTH` runs of one level become one of the next, up to the bytes of a run.
 * Large runs are cut. When the runs of a range of the first hash have more than `FULL` of the bytes of `WIDTH` runs,
-  they become the `WIDTH` parts of that range, a run each. So a range has few runs, however many rows there are, and
+  they become the `WIDTH` parts of that range, a run each. So a range has few runs for any number of rows, and
   each cut writes a row once more. All hashes are the first range. A range has a depth: the number of leading bits
   that its hashes share.
-* A run that has half of its rows dead is written again by itself.
+* A run with at least half of its rows dead is rewritten by itself.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ WIDTH = 8
 MIN_ROWS = 4_096
 """Maximum number of rows of a run of the lowest level."""
 FULL = 0.75
-"""Part of the bytes of `WIDTH` runs above which a range is cut."""
+"""Share of the bytes of `WIDTH` runs above which a range is cut."""
 LIGHT = 0.25
-"""Part of a run's bytes below which a part of a range stays in the range, together with other such parts."""
+"""Share of a run's bytes below which a part of a range stays in the range, together with other such parts."""
 HEAVY = 1.5
-"""Bytes of runs above which a part of a range is cut again."""
+"""Size, in bytes of runs, above which a part of a range is cut again."""
 BITS = 64
 Part: TypeAlias = tuple[int, slice]
-"""Which run of a merge, and which of the positions that are taken of it."""
+"""Number of a run in a merge, and a slice of the positions taken from it."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class MergePiece:
 
 @dataclass(frozen=True)
 class MergedRun:
-    """The run that a piece has become, and for each of its rows, in the order of its parts, the position there."""
+    """The run made from a piece, and for each of the piece's rows, in the order of its parts, its position in
+    the run."""
 
     run: Run
     piece: MergePiece
@@ -56,9 +57,9 @@ class MergedRun:
 
 @dataclass(frozen=True)
 class Merge:
-    """Some runs of one range, and the positions of the rows that counted when it was decided to merge them.
+    """A merge of some runs of one range, with the positions of the rows that were live when it was decided.
 
-    They become one run, or with `cut_at`, the bytes of a run, one for each part of their range.
+    They become one run, or with `cut_at` (the bytes of a run) one for each part of their range.
     """
 
     runs: tuple[Run, ...]
@@ -66,14 +67,14 @@ class Merge:
     cut_at: int | None = None
 
     def pieces(self) -> list[MergePiece]:
-        """Plan the new runs."""
+        """Return the planned new runs."""
         if self.cut_at is None:
             depth = min(r.depth for r in self.runs)
             return [MergePiece(depth, tuple((n, slice(0, len(p))) for n, p in enumerate(self.taken)))]
         return list(_Cuts(self, self.cut_at).of(*range_of(self.runs[0])))
 
     def make(self, piece: MergePiece) -> MergedRun:
-        """The run of a piece, in memory."""
+        """Return the run of a piece, in memory."""
         rows = pa.concat_batches([self.runs[n].take(self.taken[n][part]) for n, part in piece.parts])
         arranged = self.runs[0].arranged
         order = order_of(rows, arranged)
@@ -97,7 +98,7 @@ def _dead(run: Run, positions: Positions) -> np.ndarray:
 
 
 class _Cuts:
-    """How the rows of a merge are cut into ranges of the first hash."""
+    """The cuts of a merge's rows into ranges of the first hash."""
 
     def __init__(self, merge: Merge, limit: int):
         self.taken, self.limit = merge.taken, limit
@@ -107,7 +108,7 @@ class _Cuts:
         self.row_bytes = [r.bytes / max(1, len(r)) for r in merge.runs]
 
     def of(self, depth: int, low: int) -> Iterator[MergePiece]:
-        """The pieces of a range."""
+        """Yield the pieces of a range."""
         bits = min(WIDTH.bit_length() - 1, BITS - depth)
         light: list[Part] = []
         width = 1 << (BITS - depth - bits)
@@ -137,12 +138,12 @@ class _Cuts:
         return sum(((p.stop - p.start) * self.row_bytes[n] for n, p in parts), 0.0)
 
     def _is_one(self, parts: Sequence[Part]) -> bool:
-        """Whether all rows have one hash."""
+        """Return whether all rows have the same hash."""
         ends = [self.values[n][self.taken[n][[p.start, p.stop - 1]]] for n, p in parts]
         return bool(min(low for low, _ in ends) == max(high for _, high in ends))
 
     def _by_bytes(self, parts: Sequence[Part]) -> Iterator[tuple[Part, ...]]:
-        """The parts, cut where a run has enough bytes."""
+        """Yield the parts, cut where a run has enough bytes."""
         chosen: list[Part] = []
         for n, part in parts:
             rows = max(1, int(self.limit / self.row_bytes[n]))
@@ -157,12 +158,12 @@ class _Cuts:
 
 
 def decided(runs: Sequence[Run], cut_at: int | None = None) -> Merge:
-    """The merge of these runs as they are now."""
+    """Return the merge of these runs as they are now."""
     return Merge(tuple(runs), tuple(r.all_living() for r in runs), cut_at)
 
 
 def together(runs: Sequence[Run]) -> Run:
-    """One run of all that counts in some; a single run without dead rows is that run."""
+    """Return one run of all live rows of some runs. A single run without dead rows is returned unchanged."""
     if len(runs) == 1 and runs[0].dead is None:
         return runs[0]
     merge = decided(runs)
@@ -170,12 +171,12 @@ def together(runs: Sequence[Run]) -> Run:
 
 
 def level(run: Run) -> int:
-    """The level of a run by its rows that count."""
+    """Return the level of a run by its number of live rows."""
     return max(0, int(math.log(max(1, run.alive) / MIN_ROWS) / math.log(WIDTH)) + 1) if run.alive > MIN_ROWS else 0
 
 
 def range_of(run: Run) -> tuple[int, int]:
-    """The depth and the least hash of the range of a run."""
+    """Return the depth and the least hash of the range of a run."""
     if not run.depth:
         return 0, LEAST
     least = run.fences[run.arranged.hashed or ""][0]
@@ -184,12 +185,12 @@ def range_of(run: Run) -> tuple[int, int]:
 
 
 def living_bytes(run: Run) -> int:
-    """Return the bytes of its living rows."""
+    """Return the bytes of its live rows."""
     return run.bytes * run.alive // max(1, len(run))
 
 
 def to_merge(runs: Sequence[Run], limit: int) -> tuple[tuple[Run, ...], bool]:
-    """Choose the runs to merge, none where all is well, and whether to cut them. `limit` is the bytes of a run."""
+    """Return the runs to merge, empty if none need it, and whether to cut them. `limit` is the bytes of a run."""
     for run in runs:
         if 0 < run.alive <= run.size // 2:
             return (run,), False

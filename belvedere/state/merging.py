@@ -1,7 +1,7 @@
-"""The merges of a state that are under way: some at a time, each in a thread, of runs that no other one has.
+"""The running merges of a state: a few at a time, each in a thread, over disjoint sets of runs.
 
 In: arrangements after an epoch. Out: their runs before the next one. The runs of a merge are replaced all at once or
-not at all. After a crash no manifest names what a merge has written.
+not at all. After a crash no manifest names the files that a merge has written.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from belvedere.state.merge import Merge, MergedRun, decided, to_merge
 from belvedere.state.sorted_run import Run
 
 AT_ONCE = 2
-"""Number of merges that run side by side."""
+"""Maximum number of merges that run in parallel."""
 
 
 class _StoppedError(Exception):
-    """The state is closed."""
+    """Raised if the state is closed."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Merging:
     """The merges of all arrangements."""
 
     def __init__(self, files: Files, write: Callable[[Run, Writer], Run], run_bytes: int):
-        """`write` puts a run into a file, and gives the one that is read from there."""
+        """`write` writes a run to a file, and returns the run that is read from there."""
         self.files, self.write, self.run_bytes = files, write, run_bytes
         self.seconds = 0.0
         self._threads = ThreadPoolExecutor(AT_ONCE, "merge")
@@ -45,12 +45,12 @@ class Merging:
         self._stopped = Event()
 
     def has(self, runs: Iterable[Run]) -> bool:
-        """Whether one of these runs is being merged."""
+        """Return whether one of these runs is being merged."""
         taken = {r for m in self._under_way for r in m.merge.runs}
         return any(r in taken for r in runs)
 
     def start(self, arrangements: Mapping[str, Arrangement]) -> None:
-        """Begin merges, relation by relation in turns, while there are threads."""
+        """Begin merges, one relation after the other, while threads are free."""
         names = list(arrangements)
         after = names.index(self._last) + 1 if self._last in names else 0
         for name in [*names[after:], *names[:after]]:
@@ -94,13 +94,13 @@ class Merging:
         self.files.forget(m.run.place.file for m in found if m.run.place is not None)
 
     def install(self, arrangements: Mapping[str, Arrangement]) -> None:
-        """Replace the runs of merges that are done. Raises what a merge of current runs has raised."""
+        """Replace the runs of finished merges. Raises the error of a merge of current runs."""
         for done in [m for m in self._under_way if m.future.done()]:
             self._under_way.remove(done)
             arrangement = arrangements.get(done.relation)
             merged = set(done.merge.runs)
             if arrangement is None or not merged <= set(arrangement.runs):
-                if done.future.exception() is None:  # its runs have left, maybe before it read them
+                if done.future.exception() is None:  # its runs have been replaced, maybe before it read them
                     self._forget(done.future.result())
                 continue
             found = done.future.result()
@@ -109,12 +109,12 @@ class Merging:
             arrangement.runs = (*(r for r in arrangement.runs if r not in merged), *(m.run for m in found))
 
     def wait(self) -> int:
-        """Wait for what is under way; how many merges that were."""
+        """Wait for the running merges, and return their number."""
         for one in self._under_way:
             one.future.exception()
         return len(self._under_way)
 
     def close(self) -> None:
-        """End what is under way behind the run that it writes; no epoch names what it has written."""
+        """Stop the running merges after their present run. No epoch names the files that they have written."""
         self._stopped.set()
         self._threads.shutdown(wait=True)

@@ -1,4 +1,4 @@
-"""The columns of a run while somebody reads them: all in memory or mapped, or fetched by blocks when they are needed.
+"""The columns of a run while it is read: all in memory or mapped, or fetched by blocks when they are needed.
 
 In: the batch of a run. Out: its rows without the indexes, and columns of indexes.
 """
@@ -16,7 +16,7 @@ from belvedere.state.dead_rows import Positions
 
 
 class RunBlocks(Protocol):
-    """A piece that lies elsewhere, of which only what was needed is here."""
+    """A remote piece of which only the needed blocks are here."""
 
     batch: pa.RecordBatch
 
@@ -26,9 +26,9 @@ class RunBlocks(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class OpenedRun:
-    """A run's columns of rows and indexes, all there, or fetched by blocks.
+    """A run's columns of rows and indexes, complete, or fetched by blocks.
 
-    It stays readable after its run was let go.
+    It stays readable after its run has been released.
     """
 
     batch: pa.RecordBatch
@@ -44,7 +44,7 @@ class OpenedRun:
         return not self.batch.select(self.schema.names).schema.equals(self.schema)
 
     def rows(self, positions: Positions | None = None, names: Sequence[str] | None = None) -> pa.RecordBatch:
-        """The rows without the indexes, to read these positions and columns only."""
+        """Return the rows without the indexes, of which only these positions and columns will be read."""
         if self.blocks is not None and self._is_cast:
             self.blocks.need(self.schema.names)
         elif self.blocks is not None:
@@ -52,7 +52,7 @@ class OpenedRun:
         return self._rows
 
     def columns(self, names: Sequence[str]) -> list[pa.Array]:
-        """Whole columns."""
+        """Return whole columns."""
         if self.blocks is not None:
             self.blocks.need(names)
         return [self.batch.column(n) for n in names]

@@ -1,9 +1,9 @@
-"""A folder of state elsewhere: in an object store, or on any other file system that Arrow knows.
+"""A remote folder of state: in an object store, or on any other file system that Arrow supports.
 
-In: an address such as `s3://bucket/folder`. Out: whole files, written under new names, listed and deleted, and read whole or
-by ranges of bytes. Nothing is renamed, appended to or updated. Credentials, region and endpoint come from the environment
-(`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...) or, except credentials, from the address
-(`?region=...&endpoint_override=...`). Requests that fail are repeated.
+In: an address such as `s3://bucket/folder`. Out: whole files, written under new names, listed and deleted, and read
+whole or by ranges of bytes. Nothing is renamed, appended to or updated. Credentials, region and endpoint come from the
+environment (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...) or, except credentials, from the address
+(`?region=...&endpoint_override=...`). Failed requests are retried.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ OBJECT_STORES = ("s3", "gcs", "abfs")
 PART = ".part"
 _CHUNK = 8 << 20
 WAITS = (0.05, 0.2, 0.8)
-"""Seconds before a request is sent again, each time."""
+"""Seconds before each retry of a request."""
 _LASTING = ("ACCESS_DENIED", "NO_SUCH_BUCKET", "HTTP status 403", "No such bucket")
-"""Words of errors that do not pass."""
+"""Words of errors for which a retry is useless."""
 V = TypeVar("V")
 
 
 def _repeated(work: Callable[[], V]) -> V:
-    """Do it, and again after a moment where it fails for a reason that may pass."""
+    """Run the work, and retry it after a short wait if the error may be temporary."""
     for wait in WAITS:
         try:
             return work()
@@ -75,7 +75,10 @@ class Remote:
             _repeated(write)
 
     def get(self, path: Path) -> None:
-        """Read the file of that name into a local one, which is there whole or not at all. Raises FileNotFoundError, B7064."""
+        """Read the file of that name into a local one, which is written completely or not at all.
+
+        Raises FileNotFoundError, B7064.
+        """
         part = path.with_name(f"{uuid.uuid4().hex}{PART}")
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -98,14 +101,14 @@ class Remote:
             return _repeated(read)
 
     def names(self) -> list[str]:
-        """Return the names of the existing files; empty if they are not known."""
+        """Return the names of the existing files; empty if they cannot be listed."""
         with contextlib.suppress(OSError, pa.ArrowException):
             system, base = self._place
             return [f.base_name for f in system.get_file_info(fs.FileSelector(base, allow_not_found=True))]
         return []
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete files; those that cannot be deleted now are swept at the next start."""
+        """Delete files. The next start deletes those that cannot be deleted now."""
         for name in names:
             with contextlib.suppress(OSError, pa.ArrowException):
                 system, base = self._place

@@ -1,7 +1,7 @@
-"""Which rows differ: values compared as Spark's GROUP BY does.
+"""Differing rows: values are compared as Spark's GROUP BY does.
 
-In: two record batches of one schema, side by side. Out: which rows differ, and in which columns. NULL equals NULL, NaN equals NaN, 0.0
-equals -0.0, in nested values too.
+In: two record batches of one schema with corresponding rows. Out: which rows differ, and in which columns. NULL equals
+NULL, NaN equals NaN, 0.0 equals -0.0, in nested values too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def differing(before: pa.RecordBatch, after: pa.RecordBatch, names: Sequence[str]) -> Mask:
-    """Which rows differ in any of these columns."""
+    """Return which rows differ in any of these columns."""
     found = np.zeros(before.num_rows, np.bool_)
     for name in names:
         found |= _differ(before.column(name), after.column(name))
@@ -67,7 +67,7 @@ def _nested(left: pa.Array, right: pa.Array) -> Mask:
 
 
 def _as_list(values: pa.Array) -> pa.Array:
-    """A map as the list of its entries."""
+    """Return a map as the list of its entries."""
     if not pa.types.is_map(values.type):
         return values
     entry = pa.struct([("key", values.type.key_type), ("value", values.type.item_type)])

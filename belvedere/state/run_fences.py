@@ -1,7 +1,7 @@
-"""Which runs can hold a number: their least and greatest numbers side by side, compared with all keys at once.
+"""Runs that can contain a number: their least and greatest numbers, compared with all keys at once.
 
-In: runs, the name of an index. Out: the runs that can hold keys or a range, each with its part of the keys. A run
-whose fence is not known can hold every number.
+In: runs, the name of an index. Out: the runs that can contain keys or a range, each with its part of the keys. A run
+whose fence is not known can contain every number.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class RunFences:
         self.least, self.greatest = np.ascontiguousarray(fences[:, 0]), np.ascontiguousarray(fences[:, 1])
 
     def holding(self, keys: Numbers) -> Iterator[tuple[Run, int, int]]:
-        """The runs that can hold some of the keys (sorted), and which: from one place up to another."""
+        """Yield the runs that can contain some of the keys (sorted), each with the range of keys."""
         first, last = keys.searchsorted(self.least), keys.searchsorted(self.greatest, "right")
         held = np.flatnonzero(last > first)
         for n, begin, end in zip(held.tolist(), first[held].tolist(), last[held].tolist(), strict=True):
             yield self.runs[n], begin, end
 
     def between(self, low: int | None, high: int | None) -> list[Run]:
-        """The runs that can have a number with `low <= number <= high`; None = unbounded."""
+        """Return the runs that can have a number with `low <= number <= high`; None = unbounded."""
         held = self.least <= self.greatest
         if low is not None:
             held &= self.greatest >= low
@@ -39,6 +39,6 @@ class RunFences:
         return [self.runs[n] for n in np.flatnonzero(held).tolist()]
 
     def in_order(self) -> list[tuple[Run, int]]:
-        """All runs that have a number, each with its least one, in their order."""
+        """Return all runs that have a number, each with its least one, in their order."""
         order = [n for n in np.argsort(self.least, kind="stable").tolist() if self.least[n] <= self.greatest[n]]
         return [(self.runs[n], int(self.least[n])) for n in order]

@@ -1,9 +1,8 @@
-"""Snapshots: one arrangement as it is at a moment within an epoch, for tasks in other processes.
+"""Snapshots: one arrangement at a moment within an epoch, for tasks in other processes.
 
-In: an arrangement with what this epoch has changed in it. Out: a small piece of a file that names its runs and what is
-dead in them; in a task the arrangement again, over the same files, and where the task has put its own runs. What a
-task changes counts once the driver takes the places over (`State.take_over`); files of tasks that were run again are
-named by no manifest.
+In: an arrangement with this epoch's changes. Out: a small piece of a file that names its runs and their dead rows; in a
+task, the arrangement over the same files, and the places of the task's own runs. A task's changes count once the driver
+takes over the places (`State.take_over`). No manifest names the files of retried tasks.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from belvedere.state.sorted_run import ANYWHERE, FileRange, Run, fences_of, with
 
 @dataclass(frozen=True)
 class ArrangementSnapshot:
-    """Where a snapshot lies, of a state in this folder; `remote` is where the state lies instead."""
+    """Place of a snapshot, of a state in this folder. `remote` is the place of a remote state."""
 
     folder: Path
     place: FileRange
@@ -48,7 +47,7 @@ class NewRun:
 
 @dataclass(frozen=True)
 class Died:
-    """Positions that a task has marked in a run, by its number in the snapshot."""
+    """Positions that a task has marked as dead in a run, by its number in the snapshot."""
 
     run: int
     place: FileRange
@@ -66,15 +65,13 @@ class ArrangementChanges:
 
     @property
     def files(self) -> set[str]:
-        """The files that tasks have written."""
+        """Return the files that tasks have written."""
         return {r.place.file for r in self.runs} | {d.place.file for d in self.died}
 
 
 def write_changes(arrangement: Arrangement, writer: Writer, write: Callable[[Run], Run]) -> None:
-    """Write what only the driver knows of this epoch.
-
-    New runs, without the rows that are dead in them, by `write`, and marks.
-    """
+    """Write those changes of this epoch that only the driver has: new runs without their dead rows (by `write`), and
+    marks."""
     fresh = [r for r in arrangement.new if r.place is None and r.alive]
     placed = [r for r in arrangement.new if r.place is not None]
     if fresh:
@@ -90,7 +87,7 @@ def write_changes(arrangement: Arrangement, writer: Writer, write: Callable[[Run
 
 
 def entry_of(run: Run, before: bool = False) -> ManifestEntry:
-    """A run as it is, or as it was `before` the epoch. Its marks are in files."""
+    """Return the entry of a run as it is, or as it was `before` the epoch. Its marks are in files."""
     assert run.place is not None
     dead = (*run.dead_places, *([run.carried_place] if run.carried_place else []), *(() if before else run.died_apart))
     fences = tuple(run.fences.get(n, ANYWHERE) for n in run.arranged.fenced)
@@ -98,7 +95,7 @@ def entry_of(run: Run, before: bool = False) -> ManifestEntry:
 
 
 def manifest_of(arrangement: Arrangement, runs: list[Run], before: bool) -> Manifest:
-    """The runs of one arrangement as a manifest of their own."""
+    """Return the runs of one arrangement as a manifest of their own."""
     entries = tuple(entry_of(r, before) for r in runs)
     return Manifest({arrangement.arranged.name: (arrangement.arranged, entries)})
 
@@ -108,7 +105,7 @@ def manifest_of(arrangement: Arrangement, runs: list[Run], before: bool) -> Mani
 
 @cache
 def _files_of(folder: Path, remote: Remote | None) -> Files:
-    """The files as this process has read them: their checksums are compared once."""
+    """Return the files as this process has read them, so that their checksums are verified only once."""
     if folder.is_dir() or remote is None:
         return Files(folder, remote)
     return Files(Path(tempfile.mkdtemp(prefix="belvedere-copies-")), remote)
@@ -123,7 +120,7 @@ class TaskArrangement:
     write: Callable[[Run], Run]
 
     def changes(self) -> ArrangementChanges:
-        """Write and sync what has changed."""
+        """Write and sync the changes, and return them."""
         own = self.arrangement
         fresh = [r for r in own.new if r.place is None and r.alive]
         if fresh:
@@ -144,9 +141,9 @@ class TaskArrangement:
 
 @contextmanager
 def opened(snapshot: ArrangementSnapshot, part: tuple[int, int] = (0, 1)) -> Iterator[TaskArrangement | None]:
-    """The arrangement of a snapshot; None where this process does not see the folder.
+    """Open the arrangement of a snapshot; None if this process cannot see the folder.
 
-    `part` of how many: only some of its runs.
+    `part`: only this part of so many parts of its runs.
     """
     files = _files_of(snapshot.folder, snapshot.remote)
     if snapshot.remote is None and not (snapshot.folder / snapshot.place.file).exists():

@@ -1,9 +1,10 @@
-"""A run: some rows of a relation, sorted, with an index for every access path and range column. Rows are marked dead, never changed.
+"""A run: some rows of a relation, sorted, with an index for every access path and range column. Rows are marked dead,
+never changed.
 
-In: rows as Arrow. Out: positions of rows that are found, and the rows. A run is one record batch: the rows' columns, then
-for each index the sorted numbers (`$n:`) and the rows' positions in that order (`$p:`), and for hashes but the first a
-filter (`$b:`). The rows lie in the order of the first index, which needs no positions. An index of a column with NULLs has
-them behind all others; how many rows count is in the schema's metadata.
+In: rows as Arrow. Out: positions of the rows found, and the rows. A run is one record batch: the rows' columns, then
+for each index the sorted numbers (`$n:`) and the rows' positions in that order (`$p:`), and for hashes except the first
+a filter (`$b:`). The rows are in the order of the first index, which needs no positions. In an index of a column with
+NULLs, these are last; the number of indexed rows is in the schema's metadata.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NUMBERS, _POSITIONS, _SECONDS, _FILTER, _COUNT, _IN_ORDER = "$n:", "$p:", "$s:"
 NONE: Positions = np.zeros(0, np.int64)
 LEAST, GREATEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 Fence: TypeAlias = tuple[int, int]
-"""The least and the greatest number of an index; (1, 0) where it has none."""
+"""The least and the greatest number of an index; (1, 0) for an empty index."""
 ANYWHERE: Fence = (LEAST, GREATEST)
 NOWHERE: Fence = (1, 0)
 
@@ -39,8 +40,8 @@ NOWHERE: Fence = (1, 0)
 class Arranged:
     """Schema of an arrangement: `paths` are hash columns by which rows are looked up, `ranges` columns with an order.
 
-    `spans` are pairs of a path and a column: the rows of a key in the order of the column. `internal` columns are only
-    for the engine.
+    `spans` are pairs of a path and a column: the rows of a key in the order of the column. `internal` columns are used
+    only by the engine.
     """
 
     name: str
@@ -51,39 +52,42 @@ class Arranged:
     internal: frozenset[str] = frozenset()
     append_only: bool = False
     fingerprint: Fingerprint = UNKNOWN
-    """Which rows these are."""
+    """Fingerprint of the rows."""
 
     @property
     def final(self) -> bool:
-        """Whether bounds make rows leave that still count."""
+        """Return whether bounds delete rows that still count."""
         return bool(self.fingerprint.final)
 
     @cached_property
     def indexes(self) -> tuple[str, ...]:
-        """The indexes of every run; rows are sorted by the first. Others are made when they are asked for."""
+        """Return the indexes of every run. Rows are sorted by the first. Other indexes are made on request."""
         keyed = () if self.append_only or KEY not in self.schema.names else (KEY,)
         return (*self.paths, *keyed, *self.ranges, *(span_name(*s) for s in self.spans))
 
     @cached_property
     def hashed(self) -> str | None:
-        """Return the first index if it is of a hash. Rows lie in its order, so a large run can be cut by it."""
+        """Return the first index if it is of a hash. Rows are in its order, so a large run can be cut by it."""
         first = self.indexes[0] if self.indexes else None
         return first if first in self.paths or first == KEY else None
 
     @cached_property
     def fenced(self) -> tuple[str, ...]:
-        """The indexes whose least and greatest number the manifest has of each run: of a hash the first alone."""
+        """Return the indexes whose least and greatest number the manifest stores for each run.
+
+        Of hashes only the first is included.
+        """
         return (*([self.hashed] if self.hashed else []), *self.ranges)
 
 
 def span_name(path: str, column: str) -> str:
-    """The name of the index of a path and a column."""
+    """Return the name of the index of a path and a column."""
     return f"{path}\0{column}"
 
 
 @dataclass(frozen=True)
 class FileRange:
-    """Where a piece of state lies: a file, the bytes in it, and their checksum."""
+    """The place of a piece of state: a file, a range of bytes in it, and their checksum."""
 
     file: str
     offset: int
@@ -93,9 +97,9 @@ class FileRange:
 
 @dataclass(frozen=True)
 class RunIndex:
-    """Sorted numbers, and the positions of the rows that have them; None = the rows lie in this order.
+    """Sorted numbers, and the positions of the rows that have them; None = the rows are in this order.
 
-    In an index of a span rows of one number are sorted by `seconds`; NULLs are the least there.
+    In an index of a span, rows with equal numbers are sorted by `seconds`; NULLs are the least there.
     """
 
     values: Numbers
@@ -103,11 +107,11 @@ class RunIndex:
     seconds: Numbers | None = None
 
     def at(self, places: Positions) -> Positions:
-        """The positions of the rows behind places of the index."""
+        """Return the positions of the rows at these places of the index."""
         return places if self.positions is None else self.positions[places].astype(np.int64)
 
     def of_keys(self, keys: Numbers) -> tuple[Positions, Positions]:
-        """Places of the rows whose number is among `keys` (sorted, distinct), and which of the keys each has."""
+        """Return the places of the rows whose number is among `keys` (sorted, distinct), and the key of each."""
         first = self.values.searchsorted(keys)
         last = len(self.values) - 1
         there = np.flatnonzero(self.values[np.minimum(first, last)] == keys) if len(self.values) else NONE
@@ -124,41 +128,41 @@ class RunIndex:
 
 @dataclass(eq=False)
 class Run:
-    """Rows with their indexes. `place` is where the run lies once it is written.
+    """Rows with their indexes. `place` is the place of a written run.
 
-    A run that an earlier process wrote is read when it is first used, by `read`, and so are its dead positions. One of a state that lies
-    elsewhere is let go where the copies take too much room.
+    A run of an earlier process is read by `read` on first use, and so are its dead positions. A run of a remote state
+    is released if the copies take too much space.
     """
 
     held: pa.RecordBatch | None
     arranged: Arranged
     place: FileRange | None = None
     dead_places: tuple[FileRange, ...] = ()
-    """Where the positions lie that were dead when the last epoch was committed."""
+    """Places of the positions that were dead at the last commit."""
     unread: tuple[FileRange, ...] = ()
-    """Pieces of these, and of `died_apart`, that were not read yet."""
+    """Those of `dead_places` and `died_apart` that were not read yet."""
     carried: Positions = field(default_factory=lambda: NONE)
     """Dead positions of a merged run that no epoch has written yet."""
     carried_place: FileRange | None = None
-    """Where these lie, once this epoch has written them for tasks to read."""
+    """Place of `carried`, once this epoch has written them for tasks to read."""
     died_apart: tuple[FileRange, ...] = ()
-    """Where positions lie that have died in this epoch: tasks wrote them, or the driver did for tasks to read."""
+    """Places of positions that have died in this epoch, written by tasks, or by the driver for tasks to read."""
     lost_apart: int = 0
     """Number of rows that have died in tasks in this epoch."""
     alive: int = -1
     in_order: bool = False
-    """Whether the rows lie in the order of the first index."""
+    """Whether the rows are in the order of the first index."""
     read: Callable[[FileRange], pa.RecordBatch] | None = None
     blocks: Callable[[FileRange], RunBlocks | None] | None = None
-    """Opens a run that lies elsewhere, to fetch only what is needed; None where it is here whole."""
+    """Function that opens a remote run to fetch only the needed blocks; None if the run is here completely."""
     size: int = -1
-    """How many rows there are; -1: as many as are read."""
+    """Number of rows; -1: the number of rows read."""
     depth: int = 0
-    """Number of leading bits of the first hash that all rows share, since a merge has cut them so."""
+    """Number of leading bits of the first hash that all rows share after a merge has cut them."""
     fences: Mapping[str, Fence] = field(default_factory=dict)
-    """By index, for those that are known."""
+    """Known fences, by index."""
     is_used: bool = False
-    """Whether rows were read since somebody last looked."""
+    """Whether rows were read since the flag was last reset."""
     _dead: DeadRows | None = None
     _opened: OpenedRun | None = None
     _made: dict[str, RunIndex] = field(default_factory=dict)
@@ -178,7 +182,7 @@ class Run:
 
     @property
     def dead(self) -> DeadRows | None:
-        """Which rows are dead; None where none is."""
+        """Return the dead rows, or None if there are none."""
         if self.unread:
             found = DeadRows(len(self)) if self._dead is None else self._dead
             self._dead, self.unread = self._with_marks(found, self.unread), ()
@@ -191,14 +195,14 @@ class Run:
         return dead
 
     def died_at(self, positions: Positions) -> Mask:
-        """Which of the rows at these positions have died in this epoch, as far as that is in files."""
+        """Return which of the rows at these positions have died in this epoch, according to files."""
         if not self.died_apart:
             return np.zeros(len(positions), np.bool_)
         return self._with_marks(DeadRows(len(self)), self.died_apart).at(positions)
 
     @property
     def opened(self) -> OpenedRun:
-        """The columns of rows and indexes."""
+        """Return the columns of rows and indexes."""
         self.is_used = True
         if (found := self._opened) is None:
             held, blocks = self.held, None
@@ -220,7 +224,7 @@ class Run:
         return int(self.opened.batch.nbytes)
 
     def let_go(self) -> None:
-        """Forget what was read; it is read again when it is used."""
+        """Release the data read. It is read again when it is used."""
         assert self.read is not None
         self.held = self._opened = None
         self._made.clear()
@@ -228,15 +232,15 @@ class Run:
 
     @property
     def rows(self) -> pa.RecordBatch:
-        """The rows without the indexes."""
+        """Return the rows without the indexes."""
         return self.opened.rows()
 
     def rows_for(self, positions: Positions, names: Sequence[str] | None = None) -> pa.RecordBatch:
-        """The same to read only these positions, and only some columns."""
+        """Return the rows, of which only these positions and columns will be read."""
         return self.opened.rows(positions, names)
 
     def index(self, name: str) -> RunIndex:
-        """The index of a path, of `_key`, or of a range column; made where the run has none."""
+        """Return the index of a path, of `_key`, or of a range column; create it if the run has none."""
         self.is_used = True
         if (found := self._made.get(name)) is None:  # `let_go` may clear it in another thread
             found = self._made[name] = self._stored_index(name) or make_index(self.rows, name)
@@ -256,7 +260,7 @@ class Run:
         return RunIndex(arrays[_NUMBERS][:count], positions, seconds)
 
     def filter(self, name: str) -> Words | None:
-        """The filter of a hash; None where the run has none."""
+        """Return the filter of a hash, or None if the run has none."""
         if name in (known := self._filters):
             return known.get(name)
         opened, column = self.opened, _FILTER + name
@@ -269,23 +273,23 @@ class Run:
         return positions if (dead := self.dead) is None else positions[~dead.at(positions)]
 
     def all_living(self) -> Positions:
-        """The positions of all rows that count."""
+        """Return the positions of all live rows."""
         return np.arange(len(self)) if self.dead is None else np.flatnonzero(~self.dead.mask())
 
     def take(self, positions: Positions) -> pa.RecordBatch:
-        """The rows at these positions."""
+        """Return the rows at these positions."""
         count = len(positions)
         if count and positions[-1] - positions[0] + 1 == count and bool((np.diff(positions) == 1).all()):
             return self.rows_for(positions).slice(int(positions[0]), count)
         return self.rows_for(positions).take(pa.array(positions))
 
     def taken(self, positions: Positions) -> Iterator[pa.RecordBatch]:
-        """The same, a part at a time."""
+        """Yield the rows at these positions, a part at a time."""
         for begin in range(0, len(positions), TAKE):
             yield self.take(positions[begin : begin + TAKE])
 
     def kill(self, positions: Positions) -> Positions:
-        """Mark rows as dead; the positions of those that were not."""
+        """Mark rows as dead, and return the positions of those that were live."""
         dead = self.dead
         if dead is None:
             dead = self._dead = DeadRows(len(self))
@@ -295,20 +299,20 @@ class Run:
         return found
 
     def revive(self, positions: Positions) -> None:
-        """Take marks back."""
+        """Remove dead marks."""
         assert self._dead is not None
         self._dead.unmark(positions)
         self.alive += len(positions)
         self._freed.clear()
 
     def bury(self, place: FileRange, count: int) -> None:
-        """Take over `count` positions that a task has marked; they are read when they are needed."""
+        """Take over `count` positions that a task has marked. They are read when they are needed."""
         self.died_apart, self.unread = (*self.died_apart, place), (*self.unread, place)
         self.alive -= count
         self.lost_apart += count
 
     def unearth(self) -> None:
-        """Forget what has died in files in this epoch, once its other marks are taken back."""
+        """Forget the deaths recorded in files in this epoch, after its other marks were removed."""
         self.carried_place = None
         if not self.died_apart:
             return
@@ -322,12 +326,15 @@ class Run:
             self._dead.mark(self.carried)
 
     def count_dead(self, places: tuple[FileRange, ...]) -> None:
-        """The epoch is committed: these are the places of all that is dead."""
+        """Record the places of all dead positions after a commit."""
         self.dead_places, self.carried, self.carried_place = places, NONE, None
         self.died_apart, self.lost_apart = (), 0
 
     def up_to(self, column: str, number: int) -> Positions:
-        """The positions of the rows that count and whose number in a range column is at most this. Those found are taken for freed."""
+        """Return the positions of the live rows whose number in a range column is at most `number`.
+
+        The run treats them as deleted from now on.
+        """
         index = self.index(column)
         last, first = int(np.searchsorted(index.values, number, "right")), self._freed.get(column, 0)
         self._freed[column] = max(first, last)
@@ -335,7 +342,7 @@ class Run:
 
 
 def make_index(rows: pa.RecordBatch, name: str) -> RunIndex:
-    """The index of a column of some rows, or of a path and a column."""
+    """Return the index of a column of some rows, or of a path and a column."""
     if "\0" in name:
         return _span_index(rows, *name.split("\0"))
     column = rows.column(name)
@@ -359,7 +366,7 @@ def _span_index(rows: pa.RecordBatch, path: str, column: str) -> RunIndex:
 
 
 def order_of(rows: pa.RecordBatch, arranged: Arranged) -> RunIndex | None:
-    """The first index of rows that are not in its order; None where none is of all rows."""
+    """Return the first index of rows that are not in its order, or None if no index contains all rows."""
     if not arranged.indexes:
         return None
     first = make_index(rows, arranged.indexes[0])
@@ -367,7 +374,7 @@ def order_of(rows: pa.RecordBatch, arranged: Arranged) -> RunIndex | None:
 
 
 def make_run(rows: pa.RecordBatch, arranged: Arranged, order: RunIndex | None = None) -> Run:
-    """Sort rows by their first index, which may be known."""
+    """Sort rows by their first index, which can be passed if known."""
     order = order or order_of(rows, arranged)
     if order is None:
         return Run(rows, arranged)
@@ -378,7 +385,7 @@ def make_run(rows: pa.RecordBatch, arranged: Arranged, order: RunIndex | None = 
 
 
 def fences_of(run: Run) -> dict[str, Fence]:
-    """The least and the greatest number of each index that has a fence."""
+    """Return the least and the greatest number of each index that has a fence."""
     found = {}
     for name in run.arranged.fenced:
         if name != run.arranged.hashed or run.in_order:
@@ -388,7 +395,7 @@ def fences_of(run: Run) -> dict[str, Fence]:
 
 
 def with_indexes(run: Run) -> pa.RecordBatch:
-    """The rows with all indexes, as a run is written."""
+    """Return the rows with all indexes, in the form in which a run is written."""
     arrays, fields = list(run.rows.columns), list(run.rows.schema)
     metadata = {_IN_ORDER: b"1"} if run.in_order else {}
     for n, name in enumerate(run.arranged.indexes):
@@ -413,10 +420,10 @@ def with_indexes(run: Run) -> pa.RecordBatch:
 
 
 def read_run(batch: pa.RecordBatch, arranged: Arranged, place: FileRange) -> Run:
-    """The inverse."""
+    """Return the run of a batch from `with_indexes`."""
     return Run(batch, arranged, place, in_order=is_in_order(batch))
 
 
 def is_in_order(batch: pa.RecordBatch) -> bool:
-    """Whether the rows of a written run lie in the order of its first index."""
+    """Return whether the rows of a written run are in the order of its first index."""
     return _IN_ORDER in (batch.schema.metadata or {})

@@ -1,8 +1,8 @@
-"""A piece of a file that lies elsewhere, of which blocks are fetched when they are needed.
+"""A piece of a remote file of which blocks are fetched when they are needed.
 
-In: a place, a way to fetch ranges of bytes, and the checksum of each block. Out: a record batch over a sparse local
-file. Its arrays are mapped memory: before somebody reads rows or a column of it, `need` fetches their blocks. What is
-not fetched is zeros, so everything that reads says before what it reads.
+In: a place, a function that fetches ranges of bytes, and the checksum of each block. Out: a record batch over a sparse
+local file. Its arrays are mapped memory: before rows or a column are read, `need` must fetch their blocks. Bytes that
+were not fetched are zeros, so every reader first declares what it reads.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from pyarrow import ipc
 from belvedere.state.dead_rows import Positions
 
 BLOCK = 256 << 10
-"""Bytes of a block."""
+"""Number of bytes of a block."""
 REQUESTS = 8
-"""Number of requests that run side by side."""
+"""Maximum number of parallel requests."""
 GAP = 4
 """Maximum number of blocks between two that are fetched in one request with them."""
 Bytes: TypeAlias = tuple[int, int]
-"""A range of bytes of a piece: its first, and the one behind its last."""
+"""A range of bytes of a piece: the first byte, and the byte after the last."""
 Fetch: TypeAlias = Callable[[int, int], bytes]
 _ROW = 64
-"""Bytes of a row, about: rows of one block are one range."""
+"""Approximate number of bytes of a row. Rows of one block are one range."""
 _MAGIC, _HEAD, _TAIL = 8, 8, 10
 """Bytes of Arrow's file format: its magic word, the head of a message, the length of the footer with the magic word."""
 
 
 def has_blocks(length: int) -> bool:
-    """Return whether a piece is fetched by blocks; a shorter one comes at once."""
+    """Return whether a piece is fetched by blocks. A shorter one is fetched whole."""
     return length > 4 * BLOCK
 
 
 def block_checksums(content: pa.Buffer) -> bytes:
-    """Return the checksums of the blocks of a piece and one of them all, as they lie behind it."""
+    """Return the checksums of the blocks of a piece and one of all of them, in the form stored after the piece."""
     view = memoryview(content)
     each = [zlib.crc32(view[n : n + BLOCK]) for n in range(0, len(view), BLOCK)]
     found = struct.pack(f"<{len(each)}I", *each)
@@ -52,7 +52,7 @@ def block_checksums(content: pa.Buffer) -> bytes:
 
 
 def read_checksums(content: bytes) -> np.ndarray | None:
-    """Return the inverse of `block_checksums`; None where they are damaged."""
+    """Parse the bytes of `block_checksums`, or return None if they are damaged."""
     found, own = content[:-4], content[-4:]
     return np.frombuffer(found, "<u4") if struct.pack("<I", zlib.crc32(found)) == own else None
 
@@ -63,7 +63,10 @@ def checksums_length(length: int) -> int:
 
 
 class SparseCopy:
-    """One piece of `length` bytes. Its file has no name: no other process sees it, and it goes with its last array."""
+    """One piece of `length` bytes.
+
+    Its file has no name: no other process sees it, and it is freed with its last array.
+    """
 
     def __init__(
         self,
@@ -74,7 +77,8 @@ class SparseCopy:
         fetch: Fetch,
         differs: Callable[[], Exception],
     ):
-        """`fetch` gives a range of bytes (first, count); `differs` is the error where a block has another checksum."""
+        """`fetch` returns a range of bytes (first, count); `differs` returns the error for a block with a wrong
+        checksum."""
         self.length, self.block, self.checksums, self.fetch, self.differs = length, block, checksums, fetch, differs
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -89,11 +93,11 @@ class SparseCopy:
 
     @property
     def bytes(self) -> int:
-        """Bytes that were fetched."""
+        """Return the number of fetched bytes."""
         return int(self._there.sum()) * self.block
 
     def _need_layout(self) -> None:
-        """Fetch the two messages before the columns, each behind its length, and the footer, before its length."""
+        """Fetch the two messages before the columns, each after its length, and the footer, before its length."""
         self._need([(0, _MAGIC + _HEAD), (self.length - _TAIL, self.length)])
         (footer,) = struct.unpack_from("<i", self._memory, self.length - _TAIL)
         self._need([(self.length - _TAIL - footer, self.length)])
@@ -123,7 +127,7 @@ class SparseCopy:
                 yield self._at(buffer, 0, buffer.size)
 
     def _rows(self, array: pa.Array, first: int, last: int) -> Iterator[Bytes]:
-        """The bytes of some rows, of texts only where they begin."""
+        """Yield the bytes of some rows; of texts only the offsets."""
         buffers, bits = array.buffers(), _bits(array.type)
         if bits is None or len(buffers) < 2:
             yield from self._all(array)
@@ -134,7 +138,7 @@ class SparseCopy:
             yield self._at(buffers[1], first * bits // 8, (last + 1) * bits // 8 + 1)
 
     def _data(self, array: pa.Array, first: int, last: int) -> Bytes:
-        """The bytes of some texts, whose beginnings were fetched."""
+        """Return the bytes of some texts, whose offsets were fetched."""
         _, starts, data = array.buffers()
         if starts is None or data is None or not data.size:
             return 0, 0
@@ -175,7 +179,10 @@ class SparseCopy:
 
 
 def _ranges(positions: Positions, near: int) -> list[tuple[int, int]]:
-    """Return the ranges of positions, from each first one up to behind the last; those at most `near` apart as one."""
+    """Return the ranges of positions, each from its first to after its last.
+
+    Ranges at most `near` apart are joined.
+    """
     ordered = np.sort(positions)
     if not len(ordered):
         return []
@@ -196,7 +203,7 @@ def _offset_bits(kind: pa.DataType) -> int:
 
 
 def _bits(kind: pa.DataType) -> int | None:
-    """Return the bits of a value of a plain column, or of where a text begins; None of nested columns."""
+    """Return the bits of a value of a plain column, or of a text's offset; None for nested columns."""
     if _has_offsets(kind):
         return _offset_bits(kind)
     try:

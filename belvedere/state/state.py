@@ -1,8 +1,8 @@
 """State: all arrangements of a store, epoch by epoch, in one folder.
 
-In: a folder, the manifest's place in the last epoch's row, what is to be arranged. Out: arrangements to look up and change, and per epoch
-the place of the new manifest. An epoch writes one file and syncs it once; only the epoch's row makes it count. Merges run in a thread
-between epochs and take the place of their runs in the next one.
+In: a folder, the manifest's place from the last epoch's row, the relations to arrange. Out: arrangements to look up and
+change, and per epoch the place of the new manifest. An epoch writes one file and syncs it once; only the epoch's row
+makes it valid. Merges run in a thread between epochs, and replace their runs in the next one.
 """
 
 from __future__ import annotations
@@ -28,17 +28,23 @@ from belvedere.state.sorted_run import Arranged, FileRange, Run, fences_of, read
 
 RUN_BYTES = 64 << 20
 DEAD_PLACES = 8
-"""With more pieces of dead positions a run gets one of all."""
+"""Maximum number of pieces with dead positions of a run. With more, they are rewritten as one."""
 CHAIN = 32
-"""Maximum number of manifests that a start reads: a whole one and differences."""
+"""Maximum number of manifests that a start reads: a complete one and differences."""
 WHOLE = 8
-"""Bytes of an epoch, in whole manifests, above which it writes a whole one: later ones then hold no large file."""
+"""Bytes of an epoch, as a multiple of the first manifest, above which it writes a complete manifest.
+
+Later ones then keep no large file in use.
+"""
 COPIES = 10 << 30
-"""Bytes of copies of a state that lies elsewhere: what is over that after an epoch goes, the longest unused first."""
+"""Maximum bytes of copies of a remote state.
+
+After an epoch, the least recently used copies above it are deleted.
+"""
 MANY = 512
-"""Maximum number of files that have blocks here: each holds a file open."""
+"""Maximum number of files with fetched blocks. Each keeps a file open."""
 RETAIN = 60.0
-"""Seconds for which files stay that are not named any more: readers of the epoch before may have them open."""
+"""Seconds for which unnamed files are kept: readers of the previous epoch may have them open."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,7 @@ class Size:
     runs: int = 0
     asked: int = 0
     found: int = 0
-    """Keys and ranges that stages have looked up since the start, and the rows that were found."""
+    """Number of keys and ranges that stages have looked up since the start, and of the rows found."""
     jobs: int = 0
     """Number of look-ups and changes that tasks have done in other processes since the start."""
 
@@ -77,7 +83,7 @@ class State:
         remote: Remote | None = None,
         copies: int = COPIES,
     ):
-        """Open the state. `at` is the place of the last manifest, None for a new store; of a `remote` state the folder
+        """Open the state. `at` is the place of the last manifest, None for a new store. For a `remote` state the folder
         has copies, of about `copies` bytes.
 
         Raises B7061 if it cannot be read, B7064 if it cannot be reached.
@@ -97,21 +103,22 @@ class State:
         """The entries of the last epoch's runs."""
         self._swept = False
         self._present: set[str] = set()
-        """The files before the first commit: later ones may be of a process that took over the store."""
+        """The files before the first commit. Later ones may belong to a process that took over the store."""
         self.is_seen = True
-        """Whether other processes see the folder, as far as is known."""
+        """Whether other processes can see the folder, as known so far."""
         self._apart: set[str] = set()
         """The files that other processes have written in this epoch."""
         self.write_seconds = 0.0
 
         self._used: dict[str, int] = {}
-        """When each file's runs were last used: a number that grows."""
+        """Last use of each file's runs, as an increasing number."""
         self._pass: ChecksumPass | None = None
 
     def start_checking(self) -> None:
-        """See that all files are there, and compare all checksums meanwhile. Copies are compared as they are read.
+        """Check that all files exist, and start a check of all checksums in the background. Copies are verified when
+        they are read.
 
-        Raises B7061 where a file is not where the state lies.
+        Raises B7061 if a file is missing at the state's place.
         """
         remote = self.files.remote
         if (name := self.files.missing(self.manifest.files)) is not None:
@@ -122,16 +129,16 @@ class State:
             self._pass = ChecksumPass(self.files, self._places, lambda file: file in self.manifest.files)
 
     def check(self) -> None:
-        """Compare the checksums of all that the manifest names. Raises B7061."""
+        """Verify the checksums of all pieces that the manifest names. Raises B7061."""
         self.files.check(self._places)
 
     @property
     def _places(self) -> list[FileRange]:
-        """All pieces that count, with that of the manifest."""
+        """Return all valid pieces, including that of the manifest."""
         return [*([self._at] if self._at else []), *self.manifest.places]
 
     def arrange(self, requested: Iterable[Arranged], kept: frozenset[str]) -> None:
-        """Open the arrangements of these relations: those that are `kept` with their rows, the others empty."""
+        """Open the arrangements of these relations: those in `kept` with their rows, the others empty."""
         for arranged in requested:
             runs = (
                 runs_of(arranged, self.manifest.relations[arranged.name][1], self.files)
@@ -143,7 +150,8 @@ class State:
                 self._entries.update(zip(runs, self.manifest.relations[arranged.name][1], strict=True))
 
     def stored(self, name: str) -> Arrangement | None:
-        """A relation as the manifest has it, whatever is arranged now, and whatever epochs of another process delete meanwhile."""
+        """Return a relation as the manifest has it, independent of the open arrangements and of deletions by another
+        process."""
         found = self.manifest.relations.get(name)
         if found is None:
             return None
@@ -163,7 +171,7 @@ class State:
         }
 
     def _spill(self, run: Run) -> Run:
-        """Write a run that is large, before the epoch ends."""
+        """Write a large run before the epoch ends."""
         return self._written(run, self._writer) if run.bytes >= self.run_bytes // 2 else run
 
     def _written(self, run: Run, writer: Writer) -> Run:
@@ -176,7 +184,10 @@ class State:
     # --- look-ups and changes in other processes
 
     def snapshot(self, name: str, before: bool = False) -> tuple[ArrangementSnapshot, list[Run]]:
-        """Write an arrangement as it is now, or was `before` this epoch, for tasks; with its runs in the order of the snapshot."""
+        """Write an arrangement for tasks as it is now, or as it was `before` this epoch.
+
+        Return the snapshot and its runs in order.
+        """
         arrangement, writer = self.arrangements[name], self._writer
         write_changes(arrangement, writer, lambda run: self._written(run, writer))
         runs = [r for r in (arrangement.runs if before else arrangement.all_runs) if before or r.alive]
@@ -195,7 +206,7 @@ class State:
         return ArrangementSnapshot(self.folder, place, self.run_bytes, self.files.remote)
 
     def take_over(self, name: str, runs: Sequence[Run], changes: ArrangementChanges) -> None:
-        """Count what tasks have changed in an arrangement; `runs` are those of the snapshot that they had."""
+        """Apply the changes of tasks to an arrangement. `runs` are those of the tasks' snapshot."""
         arrangement = self.arrangements[name]
         self._apart |= changes.files
         for new in changes.runs:
@@ -221,17 +232,20 @@ class State:
         arrangement.found += changes.found
 
     def forget_apart(self, changes: ArrangementChanges) -> None:
-        """Delete what tasks have written for nothing."""
+        """Delete the files of tasks whose changes are not used."""
         self.files.forget(changes.files)
 
     # --- an epoch
 
     def begin(self) -> None:
-        """Start an epoch: a merge that is done takes the place of its runs."""
+        """Start an epoch. Finished merges replace their runs."""
         self.merging.install(self.arrangements)
 
     def prepare(self) -> dict[str, Any] | None:
-        """Write and sync what the epoch has changed; the place of the manifest, for the epoch's row. None where there is no state."""
+        """Write and sync the epoch's changes.
+
+        Return the place of the manifest, for the epoch's row, or None without state.
+        """
         if self._pass is not None:
             self._pass.raise_error()  # no epoch is committed on state that is known to be damaged
         started = time.perf_counter()
@@ -252,7 +266,8 @@ class State:
         return {**asdict(self._at), **self._figures()} if self._at else None
 
     def _write_manifest(self, relations: Mapping[str, Relation]) -> tuple[Manifest, FileRange]:
-        """Write the difference to the last one, or all of it where that is not much longer than what is read or held for it."""
+        """Write the difference to the last manifest, or the complete one if it is not much longer than the data read or
+        retained for the difference."""
         chain = (*self.manifest.chain, *([self._at] if self._at else []))
         if 0 < len(chain) < CHAIN and self._writer.size < WHOLE * chain[0].length:
             found = self._with_retired(Manifest(relations, chain=chain))
@@ -280,7 +295,7 @@ class State:
         }
 
     def _next_runs(self, arrangement: Arrangement) -> tuple[list[Run], tuple[ManifestEntry, ...]]:
-        """The runs after this epoch, all written, and their entries."""
+        """Return the runs after this epoch, all written, and their entries."""
         small = [r for r in arrangement.new if r.place is None and r.alive]
         written = [r for r in arrangement.new if r.place is not None and r.alive]
         kept = [r for r in arrangement.runs if r.alive]
@@ -328,7 +343,7 @@ class State:
         )
 
     def committed(self) -> None:
-        """The epoch's row is there: what was prepared counts."""
+        """Make the prepared changes current, after the epoch's row was committed."""
         self._entries = {}
         for name, runs in self._next.items():
             arrangement = self.arrangements[name]
@@ -339,7 +354,7 @@ class State:
             if len(arrangement.runs) != len(runs) or any(
                 a is not b for a, b in zip(arrangement.runs, runs, strict=True)
             ):
-                arrangement.runs = tuple(runs)  # only then: what is made of the runs as a whole is kept with them
+                arrangement.runs = tuple(runs)  # only then: data computed from all runs is cached with them
             arrangement.new, arrangement.killed, arrangement.filed = [], [], 0
         old = self.manifest
         if self._prepared is not None:
@@ -356,7 +371,7 @@ class State:
         self.merging.start(self.arrangements)
 
     def _let_go(self) -> None:
-        """Delete copies while they take more than they may."""
+        """Delete copies above the limit of their size."""
         if self.files.remote is None:
             return
         runs: dict[str, list[Run]] = {}
@@ -379,18 +394,18 @@ class State:
                 run.is_used = False
 
     def rollback(self) -> None:
-        """Undo what the epoch has changed."""
+        """Undo the changes of the epoch."""
         if self._prepared is not None:
             self._at, self._prepared = self._before, None
         else:
-            self.files.forget(self._apart)  # else a commit whose answer was lost may name them
+            self.files.forget(self._apart)  # otherwise a commit whose answer was lost may name them
         for arrangement in self.arrangements.values():
             arrangement.undo()
         self._writer.discard()
         self._writer, self._apart = self.files.writer(), set()
 
     def close(self) -> None:
-        """End the merges that run; what no epoch has taken over is swept at the next start."""
+        """Stop the running merges. The next start deletes files that no epoch has taken over."""
         if self._pass is not None:
             self._pass.stop()
         self.merging.close()
