@@ -1,6 +1,6 @@
 """`python -m bench`: the sensor example, measured on this machine. `make bench` runs it.
 
-Other measurements are modules of their own: `python -m bench.<name>`.
+Other measurements are separate modules: `python -m bench.<name>`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from bench.iot import measure
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="measure the sensor example on this machine")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 100_000, 1_000_000], help="rows per epoch")
     parser.add_argument(

@@ -1,7 +1,8 @@
-"""`python -m bench.against COMMIT MODULE [ARGUMENTS]`: a measurement of this tree and of an older commit, in turns, on this machine.
+"""`python -m bench.against COMMIT MODULE [ARGUMENTS]`: compare a measurement of this tree with one of an older commit.
 
-In: a commit, a module of `bench` that writes its results as JSON, its arguments. Out: a table of each figure then and now, the medians over
-the turns. The commit is checked out into a temporary worktree and runs in the same environment.
+In: a commit, a module of `bench` that writes its results as JSON, its arguments. Out: a table of each figure then and
+now, the medians over the rounds, in which both trees take turns. The commit is checked out into a temporary worktree
+and runs in the same environment.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from rich.table import Table
 ROOT = Path(__file__).parents[1]
 RESULTS = Path("bench", "results")
 Figures = dict[tuple[str, str], list[float]]
-"""Measured values: the figure's name -> one value for each turn."""
+"""Measured values: the figure's name -> one value per round."""
 
 
 def run(tree: Path, module: str, arguments: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of the results that a measurement of one tree has written."""
+    """Return the rows of the results that a measurement of one tree has written."""
     for old in (tree / RESULTS).glob("*.json"):
         old.unlink()
     environment = {**os.environ, "PYTHONPATH": str(tree)}
@@ -41,7 +42,7 @@ def run(tree: Path, module: str, arguments: Sequence[str]) -> list[dict[str, Any
 
 
 def add(figures: Figures, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Note the decimal figures of each row; its other values say what was measured."""
+    """Add the decimal figures of each row; its other values are labels."""
     for row in rows:
         what = ", ".join(f"{n} {v:,}" if isinstance(v, int) else str(v) for n, v in row.items() if is_label(n, v))
         for name, value in row.items():
@@ -50,14 +51,14 @@ def add(figures: Figures, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def is_label(name: str, value: Any) -> bool:
-    """Whether a value says what was measured: not how many epochs or rows there was time for."""
+    """Return whether a value names the measured case, and is not a count of epochs or rows that depends on the time."""
     return isinstance(value, str) or (
         isinstance(value, int) and name in ("rows_per_epoch", "events_per_epoch", "state_events", "events")
     )
 
 
 def table_of(then: Figures, now: Figures, commit: str) -> Table:
-    """Each figure that both have."""
+    """Return a table of the figures that both trees have."""
     table = Table("what", "figure", commit, "now", "now / then")
     for what, name in now:
         if (what, name) in then:
@@ -68,7 +69,7 @@ def table_of(then: Figures, now: Figures, commit: str) -> Table:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.against", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("commit")
     parser.add_argument("module", help="bench, bench.nexmark, ...")

@@ -1,8 +1,8 @@
 """`python -m bench.api [URL]`: costs of requests to the API, as a table. Without a URL: a temporary SQLite file.
 
-A point request reads one row by its key; a nested one a group with its machines and the last 24 of its 48 hours, in one
-statement. Every request has other variables. The client costs processor time, too: the time of the server and its
-database per request shows the capacity on separate machines.
+A point request reads one row by its key. A nested one reads a group with its machines and the last 24 of its 48 hours,
+in one statement. Every request has different variables. The client also uses the processors, so the processor time of
+the server and its database per request shows the capacity on separate machines.
 
 `--postgraphile [FOLDER]` starts a Postgres and compares with PostGraphile 5 on it, in turns: Belvedere on the same
 Postgres, and on SQLite. It needs npm, which installs PostGraphile into the folder if it is missing. `--epochs` measures
@@ -63,11 +63,11 @@ REQUESTS = {
     "hours(limit: 24, order: [{time_hour: DESC}]) { time_hour avg_temp max_temp } } }",
 }
 CHANGED = 1_000
-"""Rows that an epoch of `--epochs` changes."""
+"""Number of rows that an epoch of `--epochs` changes."""
 
 
 def catalog() -> Catalog:
-    """Groups with nested machines and hours."""
+    """Return a catalog of groups with nested machines and hours."""
     pairs = (("groupid", "groupid"),)
     views = {
         n: View(n, n, Scan(n, s), s, parent="Group" if "." in n else None, parent_key=pairs if "." in n else ())
@@ -77,7 +77,7 @@ def catalog() -> Catalog:
 
 
 def hour(group: int, number: int, warmer: float = 0.0) -> dict[str, object]:
-    """A row of `Group.hours`, with its stored key."""
+    """Return a row of `Group.hours`, with its stored key."""
     at = START + timedelta(hours=number)
     row = {
         "groupid": group,
@@ -89,7 +89,7 @@ def hour(group: int, number: int, warmer: float = 0.0) -> dict[str, object]:
 
 
 def fill(url: str) -> None:
-    """Put the rows in."""
+    """Insert the rows."""
     groups = range(GROUPS)
     rows = {
         "Group": [{"groupid": g, "name": f"group {g}", KEY: f"{g}"} for g in groups],
@@ -113,7 +113,7 @@ def fill(url: str) -> None:
 
 
 def write_epochs(url: str) -> None:
-    """Ten epochs a second, until standard input ends: each changes rows all over the groups."""
+    """Write ten epochs per second until standard input ends; each changes rows of all groups."""
     store = open_store(url)
     store.acquire("bench", 600)
     table = StoredTable("Group.hours", SCHEMAS["Group.hours"])
@@ -138,7 +138,7 @@ def write_epochs(url: str) -> None:
 
 @contextmanager
 def writing(url: str) -> Iterator[None]:
-    """While a process of its own writes epochs."""
+    """Run the block while a separate process writes epochs."""
     command = [sys.executable, "-m", "bench.api", "--write", url]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as child:
         time.sleep(2.0)
@@ -149,7 +149,7 @@ def writing(url: str) -> Iterator[None]:
 
 @contextmanager
 def served(name: str, url: str, processes: int | None, behind: Sequence[int] = ()) -> Iterator[Target]:
-    """Belvedere's API over a store that is filled; `behind` are the processes of its database."""
+    """Yield Belvedere's API over a filled store; `behind` are the processes of its database."""
     with start_api(catalog(), url, processes=processes, settings={"limit": 100}) as serving:
         serving.wait_until_listening()
         own = [s.child.pid for s in serving.supervisors]
@@ -166,7 +166,7 @@ def compare(targets: Sequence[Target], options: argparse.Namespace) -> None:
     for number, heading in enumerate(headings):
         table.add_column(heading, justify="left" if number < 2 else "right")
     for kind in options.requests:
-        for target in targets:  # so long that all that is compiled while it runs is so
+        for target in targets:  # warm up until all code is compiled
             send(target, kind, 16, options.warm, GROUPS)
         for connections in options.connections:
             found = in_turns(targets, kind, connections, options.seconds, GROUPS, options.rounds)
@@ -182,7 +182,7 @@ def _figures(m: Measured) -> tuple[str, ...]:
 
 
 def while_epochs_are_written(target: Target, url: str, options: argparse.Namespace) -> None:
-    """Print the latencies of nested requests, quiet and while epochs are written, in turns."""
+    """Print the latencies of nested requests without and with concurrent epochs, in turns."""
     found: dict[str, list[float]] = {"quiet": [], "with epochs": []}
     send(target, "nested", 16, 1, GROUPS)
     for _ in range(options.rounds):
@@ -196,7 +196,7 @@ def while_epochs_are_written(target: Target, url: str, options: argparse.Namespa
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.api", description="measure requests to the API")
     parser.add_argument("url", nargs="?", help="a store that may be filled; without it a temporary SQLite file")
     parser.add_argument("--seconds", type=float, default=3)

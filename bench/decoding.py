@@ -1,8 +1,9 @@
-"""Processor seconds of reading feeds, beside plain clients: `python -m bench.decoding`.
+"""Processor seconds of reading feeds, next to plain clients: `python -m bench.decoding`.
 
-In: how many rows. Out: seconds of user and system time of this process for 1,000,000 rows of five columns, the least of some rounds:
-messages of Kafka from bytes to Arrow rows, without the broker's part, by format, beside the library alone; a table of Postgres from the
-server's bytes to the epoch's rows, its first read and its log, beside psycopg, which makes tuples of them. The server is not counted.
+In: a number of rows. Out: seconds of user and system time of this process per 1,000,000 rows of five columns, the
+minimum of some rounds. For Kafka it measures from the bytes of messages to Arrow rows, by format, next to the library
+alone. For Postgres it measures from the server's bytes to the epoch's rows, for the first read and for the log, next to
+psycopg, which returns tuples. Broker and server are not included.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ PEEK = """SELECT data FROM pg_logical_slot_peek_binary_changes(
 
 
 def records(count: int) -> list[dict[str, Any]]:
-    """Orders."""
+    """Return orders."""
     return [
         {
             "id": n,
@@ -63,7 +64,7 @@ def records(count: int) -> list[dict[str, Any]]:
 
 
 def descriptor_set() -> bytes:
-    """The descriptor set of a message with these fields."""
+    """Return the descriptor set of a message with these fields."""
     from google.protobuf import timestamp_pb2
 
     found = descriptor_pb2.FileDescriptorSet()
@@ -89,7 +90,7 @@ def descriptor_set() -> bytes:
 
 
 def least(do: Callable[[], object], rows: int, rounds: int) -> float:
-    """Processor seconds for 1,000,000 rows."""
+    """Return the minimum processor seconds per 1,000,000 rows."""
     found = []
     for _ in range(rounds):
         before = time.process_time()
@@ -99,7 +100,7 @@ def least(do: Callable[[], object], rows: int, rounds: int) -> float:
 
 
 def messages(count: int, rounds: int) -> list[tuple[str, float, float]]:
-    """Per format the seconds of its decoder, and of the library alone."""
+    """Return, per format, the seconds of its decoder, and of the library alone."""
     made = records(count)
     table = next(iter(compile_script(SCRIPT).catalog.inputs.values()))
     columns = [c for c in table.schema if not c.hidden]
@@ -138,7 +139,7 @@ def _avro(schema: Any, record: dict[str, Any]) -> bytes:
 
 
 def postgres(count: int) -> list[tuple[str, float, float]]:
-    """Seconds of a first read, and of as many inserts in the log."""
+    """Return the seconds of a first read, and of the same number of inserts in the log."""
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
         running_postgres(Path(folder, "data")) as url,
@@ -176,7 +177,7 @@ def _peeked(connection: psycopg.Connection[Any]) -> list[Any]:
 
 
 def _read(feed: Any) -> float:
-    """All that is new."""
+    """Read all new rows and return the seconds."""
     now, taken = datetime.now(UTC), 0.0
     while True:
         before, now = time.process_time(), now + timedelta(seconds=1)
@@ -190,7 +191,7 @@ def _read(feed: Any) -> float:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.decoding")
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=3)

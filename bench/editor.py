@@ -25,7 +25,7 @@ Times = list[tuple[float, float]]
 
 
 def measure(path: Path, places: int, seed: int) -> dict[str, Times]:
-    """Milliseconds of the clock and of the processor, by what was asked."""
+    """Return milliseconds of elapsed and of processor time, by kind of request."""
     chance, whole = random.Random(seed), path.read_text(encoding="utf-8")
     document = Document(path.resolve(), whole)
     if not document.compile().ok:
@@ -44,7 +44,7 @@ def measure(path: Path, places: int, seed: int) -> dict[str, Times]:
 
 
 def _typed(chance: random.Random, whole: str, places: int) -> Iterator[tuple[int, str]]:
-    """Texts one key apart, each with the place of the key."""
+    """Yield texts that differ by one key, each with the position of the key."""
     for _ in range(places):
         at, typed = chance.randrange(len(whole)), chance.choice(TYPED)
         for n in (*range(1, len(typed) + 1), *range(len(typed) - 1, -1, -1)):
@@ -58,7 +58,7 @@ def _milliseconds(work: Callable[[], object]) -> tuple[float, float]:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.editor", description="measure what an editor waits for after a key"
     )

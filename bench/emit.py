@@ -1,7 +1,8 @@
-"""`python -m bench.emit`: what EMIT and bounds save.
+"""`python -m bench.emit`: the savings of EMIT and of bounds.
 
-Updates emitted and the cost of an epoch with and without a delay, on a stream with hot keys; rows of state with and without bounds over an
-hour of event time. All runs see the same rows in the same epochs. The streams are private, so that their rows are state and nothing else.
+It measures emitted updates and the cost of an epoch with and without a delay, on a stream with hot keys, and rows of
+state with and without bounds over an hour of event time. All runs get the same rows in the same epochs. The streams are
+private, so their rows are only state.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ Runs := SELECT item, price, wstart, wend, count(*) AS n FROM Session(data => TAB
 
 @dataclass(frozen=True)
 class Load:
-    """Rows per epoch, epochs, keys. Event time passes at the same pace in every epoch; an epoch is `seconds` of it."""
+    """Rows per epoch, epochs, keys. An epoch covers `seconds` of event time."""
 
     rows: int
     epochs: int
@@ -54,7 +55,7 @@ class Load:
     seconds: int = 30
 
     def batch(self, number: int, time_column: str, random: np.random.Generator) -> pa.Table:
-        """The rows of an epoch: items by Zipf's law, so that a few keys get most rows."""
+        """Return the rows of an epoch: items by Zipf's law, so that a few keys have most rows."""
         first = microseconds(START + timedelta(seconds=number * self.seconds))
         offsets = np.sort(random.integers(0, self.seconds * 1_000_000, self.rows))
         items = np.minimum(random.zipf(1.3, self.rows), self.keys)
@@ -66,12 +67,12 @@ class Load:
         return pa.table(columns)
 
     def end(self, number: int) -> datetime:
-        """The end of an epoch's event time: its clock, and its bound."""
+        """Return the end of an epoch's event time: its clock, and its bound."""
         return START + timedelta(seconds=(number + 1) * self.seconds)
 
 
 def play(wb: Workbench, load: Load, tables: dict[str, str], bounds: bool) -> list[float]:
-    """Run the epochs; the seconds of each."""
+    """Run the epochs and return the seconds of each."""
     random = np.random.default_rng(7)
     seconds = []
     for number in range(load.epochs):
@@ -86,9 +87,10 @@ def play(wb: Workbench, load: Load, tables: dict[str, str], bounds: bool) -> lis
 
 
 def delays(load: Load) -> None:
-    """Updates emitted and seconds per epoch, for each form."""
+    """Print emitted updates and seconds per epoch, for each form."""
     print(
-        f"{load.epochs} epochs of {load.rows:,} rows, {load.keys:,} keys by Zipf's law, an epoch each {load.seconds} s of clock"
+        f"{load.epochs} epochs of {load.rows:,} rows, {load.keys:,} keys by Zipf's law, an epoch each {load.seconds} "
+        "s of clock"
     )
     print(f"{'form':<30}{'updates':>12}{'per row':>10}{'s an epoch':>14}")
     for name, clause in FORMS.items():
@@ -103,9 +105,10 @@ def delays(load: Load) -> None:
 
 
 def state(load: Load) -> None:
-    """Rows of operators' own state at the end, with and without what bounds let go."""
+    """Print the rows of operators' state at the end, with and without expiry by bounds."""
     print(
-        f"\n{load.epochs * load.seconds // 60} minutes of event time: windows of 5 minutes, joins and sessions within one"
+        f"\n{load.epochs * load.seconds // 60} minutes of event time: windows of 5 minutes, joins and sessions within "
+        "one"
     )
     print(f"{'bounds':<30}{'state rows':>12}{'of them, at most':>18}{'s an epoch':>14}")
     for name, bounds, forget in (("none", False, True), ("sent, state kept", True, False), ("sent", True, True)):
@@ -123,7 +126,7 @@ def state(load: Load) -> None:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.emit", description="measure EMIT AFTER DELAY and state under bounds"
     )

@@ -1,9 +1,9 @@
-"""`python -m bench.freshness [URL]`: a sensor service on Belvedere, Postgres views, refreshed ones, and Spark batches.
+"""`python -m bench.freshness [URL]`: a sensor service on Belvedere, Postgres views, refreshed views, and Spark batches.
 
 URL: a Postgres database; without one a server is started. Each system receives 1,000 readings per round and shows them
-in two views: per sensor, and per machine by a join. Measured by the clock, in one process with one request at a time:
-the seconds until new readings are visible, and the milliseconds of a request for one sensor and for all machines. At
-three sizes of the history. Plain views compute at each request; materialized ones are refreshed each round; Spark
+in two views: per sensor, and per machine by a join. It measures elapsed time, in one process with one request at a
+time, at three sizes of the history: the seconds until new readings are visible, and the milliseconds of a request for
+one sensor and for all machines. Plain views compute at each request; materialized ones are refreshed each round; Spark
 recomputes both views from Parquet files and replaces tables.
 """
 
@@ -37,7 +37,10 @@ Machines := SELECT s.machine, max(r.temp) AS top, count(*) AS n FROM Readings r 
   GROUP BY s.machine;
 """
 TOPS = "SELECT sensor, max(temp) AS top, count(*) AS n FROM readings GROUP BY sensor"
-MACHINES = "SELECT s.machine, max(r.temp) AS top, count(*) AS n FROM readings r JOIN sensors s ON r.sensor = s.id GROUP BY s.machine"
+MACHINES = (
+    "SELECT s.machine, max(r.temp) AS top, count(*) AS n FROM readings r JOIN sensors s ON r.sensor = s.id "
+    "GROUP BY s.machine"
+)
 SIZES = (100_000, 1_000_000, 10_000_000)
 PIECE = 500_000
 SENSORS, MACHINE_COUNT, CHANGED = 1_000, 50, 1_000
@@ -49,7 +52,7 @@ FIELDS = pa.schema([("sensor", pa.int32()), ("temp", pa.int32()), ("at", pa.time
 
 @dataclass
 class System:
-    """`show` makes readings visible; `sensor` and `machines` ask for one sensor, and for all machines."""
+    """A system: `show` makes readings visible; `sensor` and `machines` request one sensor, and all machines."""
 
     show: Callable[[pa.Table], None]
     sensor: Callable[[int], object]
@@ -57,7 +60,7 @@ class System:
 
 
 def readings(count: int, random: Random, epoch: int) -> pa.Table:
-    """New readings."""
+    """Return new readings."""
     sensors = pa.array([random.randrange(SENSORS) for _ in range(count)], pa.int32())
     temps = pa.array([random.randrange(1000) for _ in range(count)], pa.int32())
     at = pa.array([START + timedelta(seconds=epoch)] * count, FIELDS.field("at").type)
@@ -65,7 +68,7 @@ def readings(count: int, random: Random, epoch: int) -> pa.Table:
 
 
 def machines() -> pa.Table:
-    """Which sensor is at which machine."""
+    """Return the machine of each sensor."""
     numbers = range(SENSORS)
     return pa.table(
         {"id": pa.array(numbers, pa.int32()), "machine": pa.array([n % MACHINE_COUNT for n in numbers], pa.int32())}
@@ -74,7 +77,7 @@ def machines() -> pa.Table:
 
 @contextmanager
 def belvedere(url: str, spark: Any) -> Iterator[System]:
-    """Views that epochs maintain, asked by GraphQL."""
+    """Yield views that epochs maintain, read by GraphQL."""
     with closing(Workbench(SCRIPT, url, spark=spark)) as bench:
         epochs = iter(range(10_000))
         bench.insert("Sensors", machines().to_pylist())
@@ -96,7 +99,7 @@ def belvedere(url: str, spark: Any) -> Iterator[System]:
 
 @contextmanager
 def views_of_postgres(url: str, spark: Any, materialized: bool = False) -> Iterator[System]:
-    """Views of the database, plain ones or such as are refreshed."""
+    """Yield views of the database, plain or materialized."""
     with tables_of_postgres(url) as cursor:
         kind = "MATERIALIZED VIEW" if materialized else "VIEW"
         cursor.execute(f"CREATE {kind} tops AS {TOPS}")
@@ -114,7 +117,7 @@ def views_of_postgres(url: str, spark: Any, materialized: bool = False) -> Itera
 
 
 def refreshed_views(url: str, spark: Any) -> Any:
-    """Materialized views, refreshed each round."""
+    """Yield materialized views, refreshed each round."""
     return views_of_postgres(url, spark, materialized=True)
 
 
@@ -142,7 +145,7 @@ def batches_of_spark(url: str, spark: Any) -> Iterator[System]:
 
 @contextmanager
 def tables_of_postgres(url: str) -> Iterator[Any]:
-    """Tables of readings and sensors; all is dropped again."""
+    """Yield a cursor over tables of readings and sensors, which are dropped afterwards."""
     with dbapi.connect(url, autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute("CREATE TABLE readings (sensor INT, temp INT, at TIMESTAMPTZ)")
         cursor.execute("CREATE INDEX ON readings (sensor)")
@@ -152,7 +155,7 @@ def tables_of_postgres(url: str) -> Iterator[Any]:
 
 
 def questions(cursor: Any) -> tuple[Callable[[int], object], Callable[[], object]]:
-    """The requests in SQL."""
+    """Return the requests in SQL."""
 
     def ask(sql: str) -> object:
         cursor.execute(sql)
@@ -172,7 +175,8 @@ SYSTEMS = {
 
 
 def measured(system: System, rows: int) -> tuple[float, list[float], list[float]]:
-    """Median seconds until readings show; seconds of the requests for a sensor, and for all machines, sorted."""
+    """Return median seconds until readings are visible, and sorted seconds of requests for a sensor, and for all
+    machines."""
     random = Random(7)
     for first in range(0, rows, PIECE):
         system.show(readings(min(PIECE, rows - first), random, 0))
@@ -195,7 +199,7 @@ def measured(system: System, rows: int) -> tuple[float, list[float], list[float]
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.freshness", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("url", nargs="?", help="a database: postgresql://...")
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
@@ -227,7 +231,7 @@ def compare(server: str, sizes: Sequence[int], spark: Any) -> None:
 
 @contextmanager
 def opened(url: str, name: str) -> Iterator[str]:
-    """A database of its own for one system, on the same server."""
+    """Yield a separate database for one system, on the same server."""
     database = "bench_" + name.lower().replace(" ", "_")
     with dbapi.connect(url, autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")

@@ -1,8 +1,9 @@
-"""`python -m bench.from_files`: NEXMark queries as a user runs them, from files that arrive to views that can be read.
+"""`python -m bench.from_files`: NEXMark queries as users run them, from arriving files to readable views.
 
-In: queries, a format, how many events a file has. Out: a table on stdout and `bench/results/from_files.json`. Measured is `belvedere run`,
-an epoch a file, the first one not counted; beside it what plain Spark takes, warm, to read the files of one epoch. Processor time is that
-of the run and all its children. Flink reads the same CSV files with what `--keep FOLDER` leaves.
+In: queries, a format, the number of events per file. Out: a table on stdout and `bench/results/from_files.json`. It
+measures `belvedere run` with one epoch per file, without the first epoch, next to a warm plain Spark that only reads
+the files of one epoch. Processor time is that of the run and all its children. `--keep FOLDER` keeps the CSV files, for
+Flink.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from bench.nexmark import EXAMPLE, ROOT, STREAMS, events_module, script_of
 FORMATS = ("csv", "json", "parquet")
 TICKS = os.sysconf("SC_CLK_TCK")
 PATIENCE = 600
-"""Seconds that an epoch may take."""
+"""Maximum seconds of an epoch."""
 PLAIN = """
 import json, os, sys
 from bench.from_files import processor_seconds
@@ -47,7 +48,7 @@ print("plain", min(best))
 
 
 def processor_seconds(pid: int) -> float:
-    """Seconds of user and system time that a process and all below it have taken."""
+    """Return the seconds of user and system time of a process and its descendants."""
     below: dict[int, list[int]] = {}
     taken: dict[int, int] = {}
     for entry in filter(str.isdigit, os.listdir("/proc")):
@@ -66,7 +67,7 @@ def processor_seconds(pid: int) -> float:
 
 
 def epochs_of(folder: Path, events: int, count: int, format_: str) -> list[dict[str, Path]]:
-    """The files of each epoch by table."""
+    """Return the files of each epoch by table."""
     generator, found = events_module(), []
     for number in range(count):
         tables = generator.events(number * events, (number + 1) * events)
@@ -80,13 +81,13 @@ def epochs_of(folder: Path, events: int, count: int, format_: str) -> list[dict[
 
 
 def _plain(rows: pa.Table) -> pa.Table:
-    """The rows with times without a zone, as most programs write them."""
+    """Return the rows with naive times, the usual form."""
     fields = [f.with_type(pa.timestamp("us")) if f.type == TIMESTAMP else f for f in rows.schema]
     return rows.cast(pa.schema(fields))
 
 
 def measure(query: str, format_: str, files: Sequence[Mapping[str, Path]], events: int) -> dict[str, Any]:
-    """One query over the files of some epochs."""
+    """Measure one query over the files of some epochs."""
     with tempfile.TemporaryDirectory(prefix="belvedere-bench-") as folder:
         project = Path(folder)
         script = script_of(query)
@@ -145,7 +146,7 @@ def _wait(log: Path, epochs: int, run: subprocess.Popen[bytes]) -> None:
 
 
 def plain_reading(files: Mapping[str, Path], format_: str) -> float:
-    """Processor seconds of plain Spark for reading files and handing them over, the fastest of some times."""
+    """Return the processor seconds of plain Spark to read files, the minimum of some runs."""
     columns = {}
     for name, rows in events_module().events(0, 50).items():
         if name in files:
@@ -157,7 +158,7 @@ def plain_reading(files: Mapping[str, Path], format_: str) -> float:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.from_files", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--queries", nargs="+", default=["Q0", "Q4", "Q17"])
     parser.add_argument("--formats", nargs="+", default=["csv"], choices=FORMATS)

@@ -37,7 +37,7 @@ WARM_UP = 2
 
 @dataclass(frozen=True)
 class Measured:
-    """One size of epoch. Times in seconds, memory in MiB (the most that Python and its JVM held together)."""
+    """One size of epoch. Times in seconds, memory in MiB (the maximum of Python and its JVM together)."""
 
     rows_per_epoch: int
     epochs: int
@@ -52,10 +52,11 @@ class Measured:
 
 
 def measure(sizes: Sequence[int], seconds: float) -> list[Measured]:
-    """Measure every size and print as it goes."""
+    """Measure every size and print each result."""
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print(
-        "the sensor example: 6 views over 10,000 sensors on 1,000 machines, 10,000 readings a second of event time, SQLite\n"
+        "the sensor example: 6 views over 10,000 sensors on 1,000 machines, 10,000 readings a second of event time, "
+        "SQLite\n"
     )
     columns = (
         "rows/epoch",
@@ -93,7 +94,7 @@ def measure(sizes: Sequence[int], seconds: float) -> list[Measured]:
 
 
 def measure_size(size: int, seconds: float) -> Measured:
-    """Run epochs of `size` rows until the time is up, at least three after two to warm up."""
+    """Run epochs of `size` rows for `seconds`: two warm-up epochs, then at least three."""
     with tempfile.TemporaryDirectory(prefix="belvedere-bench-") as folder:
         script = (EXAMPLE / "iot.sqrl").read_text()
         bench = Workbench(script, store=f"sqlite:///{folder}/iot.db", project=load_project(EXAMPLE))
@@ -191,7 +192,7 @@ def _duckdb_batch(rows: pa.Table, placed: pa.Table, clock: datetime) -> float:
 
 
 def peak_memory() -> float:
-    """MiB that this process and its children held at most (the sum of their own peaks; Linux)."""
+    """Return the maximum memory of this process and its children in MiB (the sum of their peaks; Linux)."""
     own, total = os.getpid(), 0
     parents = {int(p.name): _status(p, "PPid") for p in Path("/proc").iterdir() if p.name.isdigit()}
     for pid in parents:

@@ -1,8 +1,9 @@
-"""Messages of Kafka a second, read and decoded, by a broker on this machine: `python -m bench.kafka`.
+"""Kafka messages per second, read and decoded, with a broker on this machine: `python -m bench.kafka`.
 
-In: how many messages, over how many partitions. Out: seconds by the clock for one span of all of them, by Spark's tasks and in the driver,
-and of a small one; then the same messages through `belvedere run --once`, which keeps two views of them in a store: seconds of its epochs,
-and of processors beyond those of a run that has hardly any messages. The broker uses the same processors.
+In: numbers of messages and partitions. Out: elapsed seconds for one range of all messages, by Spark's tasks and in the
+driver, and for a small range. Then `belvedere run --once` reads the same messages and keeps two views of them in a
+store. This gives seconds of its epochs, and processor seconds beyond those of a run with few messages. The broker uses
+the same processors.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ columns = {{ id = "BIGINT", customer = "STRING", amount = "DOUBLE", at = "TIMEST
 
 
 def message(number: int) -> bytes:
-    """An order, of some 120 bytes."""
+    """Return an order of about 120 bytes."""
     at = f"2024-01-01T00:{number // 60 % 60:02d}:{number % 60:02d}Z"
     order = {"id": number, "customer": f"customer{number % 5000}", "amount": number / 7, "at": at, "note": "x" * 20}
     return json.dumps(order).encode()
@@ -72,7 +73,7 @@ def fill(address: str, topic: str, messages: int, partitions: int) -> None:
 
 
 def feed_of(address: str, topic: str) -> KafkaFeed:
-    """A feed at its beginning."""
+    """Return a feed at its beginning."""
     table = next(iter(compile_script(SCRIPT).catalog.inputs.values()))
     columns = tuple(c for c in table.schema if not c.hidden)
     source = Source("bus", "kafka", options={"servers": address}, tables={"Orders": {"topic": topic}})
@@ -80,7 +81,7 @@ def feed_of(address: str, topic: str) -> KafkaFeed:
 
 
 def measure(spark: Any, address: str, topic: str, most: int, in_driver: bool) -> tuple[int, float]:
-    """Rows of one span, and seconds to look and read."""
+    """Return the rows of one range, and the seconds to find and read it."""
     kafka_feed.FEW_MESSAGES = 1 << 40 if in_driver else 30_000
     feed = feed_of(address, topic)
     feed.most = most
@@ -94,7 +95,10 @@ def measure(spark: Any, address: str, topic: str, most: int, in_driver: bool) ->
 
 
 def through(folder: Path, address: str, topic: str, most: int) -> tuple[list[float], float]:
-    """A run over a topic, `most` messages an epoch: seconds from each epoch's clock to its commit, and seconds of processors in all."""
+    """Run over a topic with `most` messages per epoch.
+
+    Return the seconds from each epoch's clock to its commit, and the processor seconds in total.
+    """
     folder.mkdir()
     (folder / "shop.sqrl").write_text(VIEWS)
     (folder / "belvedere.toml").write_text(PROJECT.format(address=address, topic=topic, most=most))
@@ -110,7 +114,7 @@ def through(folder: Path, address: str, topic: str, most: int) -> tuple[list[flo
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.kafka")
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--partitions", type=int, default=8)
@@ -135,9 +139,11 @@ def main() -> None:
             seconds, busy = through(Path(folder) / "orders", broker.address, "Orders", options.most)
             least, processors = min(seconds[:-1] or seconds), busy - idle
             print(
-                f"run     {options.messages:>10,} messages  {sum(seconds):7.3f} s  {options.messages / sum(seconds):>10,.0f} a second"
-                f"  (epochs: {', '.join(f'{s:.2f}' for s in seconds)}; at best {min(options.most, options.messages) / least:,.0f})"
-                f"  processors {processors:.2f} s  {options.messages / processors:,.0f} a second of one",
+                f"run     {options.messages:>10,} messages  {sum(seconds):7.3f} s  "
+                f"{options.messages / sum(seconds):>10,.0f} a second  (epochs: "
+                f"{', '.join(f'{s:.2f}' for s in seconds)}; at best "
+                f"{min(options.most, options.messages) / least:,.0f})  processors {processors:.2f} s  "
+                f"{options.messages / processors:,.0f} a second of one",
                 flush=True,
             )
         finally:

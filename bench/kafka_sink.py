@@ -1,7 +1,7 @@
-"""Seconds to send an epoch's changes of several views to Kafka, by a broker on this machine: `python -m bench.kafka_sink`.
+"""Seconds to send changes of several views to Kafka, with a local broker: `python -m bench.kafka_sink`.
 
-In: how many exports, how many changes of each an epoch, the URL of a store. Out: the least and the median time of `Exports.deliver`, and of
-the whole epoch. The broker and the store use the same processors.
+In: the number of exports, the number of changes of each per epoch, the URL of a store. Out: the minimum and the median
+time of `Exports.deliver`, and of the whole epoch. The broker and the store use the same processors.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def script(exports: int) -> str:
 def measure(
     spark: Any, address: str, exports: int, rows: int, rounds: int, store: str
 ) -> tuple[list[float], list[float]]:
-    """Seconds to deliver, and of whole epochs; the first epochs are left out."""
+    """Return the seconds of deliveries, and of whole epochs, without the first epochs."""
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     names = {f"V{n}": f"of{exports}_{n}" for n in range(exports)}
     for future in admin.create_topics([NewTopic(t, 1, 1) for t in names.values()]).values():
@@ -61,7 +61,7 @@ def measure(
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.kafka_sink")
     parser.add_argument("--exports", type=int, nargs="+", default=[1, 4, 16])
     parser.add_argument("--rows", type=int, default=100)

@@ -1,7 +1,8 @@
-"""Measure state of many runs: bytes that merges write, and processor time of look-ups, of small epochs and of a start.
+"""Measure a state of many runs: bytes that merges write, and processor time of look-ups, of small epochs and of a
+start.
 
-`python -m bench.large_state [RUNS]` fills a state with runs of some 60 KB, until it has as many, and prints a table. The
-costs depend on the number of runs, not on their bytes, but for the pages that a look-up reads.
+`python -m bench.large_state [RUNS]` fills a state with runs of about 60 KB, and prints a table. The costs depend on the
+number of runs, not on their bytes, except for the pages that a look-up reads.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def rows(first: int, count: int) -> pa.RecordBatch:
 
 
 def milliseconds(work: Callable[[], object], times: int = 9) -> float:
-    """Return the least processor time of some calls."""
+    """Return the minimum processor time of some calls."""
     taken = []
     for _ in range(times):
         started = time.process_time()
@@ -53,7 +54,7 @@ def milliseconds(work: Callable[[], object], times: int = 9) -> float:
 
 
 def filled(folder: Path, runs: int) -> tuple[State, dict[str, Any], int, int]:
-    """Fill a state; also returns the place of its manifest, how many rows it has, and the bytes that were written."""
+    """Fill a state. Return it with the place of its manifest, its number of rows, and the number of written bytes."""
     written = [0]
     add = Writer.add
 

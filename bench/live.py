@@ -1,9 +1,11 @@
-"""`python -m bench.live [URL]`: how soon subscribers have what an epoch brought, as a table. Without a URL: a temporary SQLite file.
+"""`python -m bench.live [URL]`: time until subscribers receive an epoch. Without a URL: a temporary SQLite file.
 
-In: how many subscribers, epochs, and clients that never read. Out: milliseconds from the end of the commit until a client has the
-message (half, 99 of 100, the last), the processor time of the servers an epoch, messages and statements an epoch, and the servers' memory
-before and after. Half of the subscribers take events, half ask live queries whose answer every epoch changes; a tenth of each half asks ten
-questions of its own, the others share one. Clients are sockets of this process, which takes processor time as well.
+In: numbers of subscribers, epochs, and clients that never read. Out: a table of milliseconds from the end of the commit
+until a client has the message (median, 99th percentile, maximum), the servers' processor time per epoch, messages and
+statements per epoch, and the servers' memory before and after.
+
+Half of the subscribers receive events, half have live queries whose answer every epoch changes. A tenth of each half
+shares ten queries; the others have one query. Clients are sockets of this process, which uses processor time as well.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ class Writer:
         self.store.acquire("bench", 3600)
 
     def commit(self) -> None:
-        """One epoch."""
+        """Commit one epoch."""
         transaction = self.store.begin()
         transaction.apply("Latest", self._changed().to_reader())
         for name, count in (("Seen", 1), ("OfK", KINDS)):
@@ -83,7 +85,7 @@ class Writer:
             time.sleep(pause)
 
     def _changed(self) -> pa.Table:
-        """All rows at first, then a new state of those that are asked for."""
+        """Return all rows at first, then a new state of the subscribed ones."""
         made = [
             {
                 "_key": str(k),
@@ -118,7 +120,7 @@ def request(text: str) -> bytes:
 
 
 def never_read(serving: Serving) -> socket.socket:
-    """A client of long answers that reads nothing."""
+    """Return a client that requests long answers and reads nothing."""
     made = socket.socket()
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     made.connect((serving.host, serving.port))
@@ -127,7 +129,7 @@ def never_read(serving: Serving) -> socket.socket:
 
 
 class Subscriber(asyncio.Protocol):
-    """A subscription over SSE, that notes when it has which epoch."""
+    """A subscription over SSE that records when each epoch arrives."""
 
     def __init__(self, text: str, noted: Callable[[int, float], None]):
         self.text, self.noted = text, noted
@@ -151,7 +153,7 @@ class Measured:
 
 
 def texts(count: int, distinct: bool) -> list[str]:
-    """The subscriptions."""
+    """Return the texts of the subscriptions."""
     found = []
     for n in range(count):
         if distinct:
@@ -169,7 +171,7 @@ def texts(count: int, distinct: bool) -> list[str]:
 
 
 async def measure(serving: Serving, writer: Writer, asked: list[str], slow: int, epochs: int, pause: float) -> Measured:
-    """Subscribe, and note what comes."""
+    """Subscribe, and record the messages."""
     loop, found, first = asyncio.get_running_loop(), Measured(), writer.epoch
 
     def noted(epoch: int, now: float) -> None:
@@ -200,7 +202,7 @@ def processes(serving: Serving) -> list[int]:
 
 
 def megabytes(serving: Serving) -> float:
-    """The memory of the servers (Linux)."""
+    """Return the memory of the servers in megabytes (Linux)."""
     found = [Path(f"/proc/{process}/statm").read_text().split()[1] for process in processes(serving)]
     return sum(map(int, found)) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
@@ -210,7 +212,7 @@ def reads(serving: Serving) -> int:
 
 
 def run(serving: Serving, writer: Writer, given: argparse.Namespace, slow: int, distinct: bool) -> list[str]:
-    """A row of the table."""
+    """Return a row of the table."""
     asked = texts(given.subscribers, distinct)
     uvloop.run(measure(serving, writer, asked, slow, 10, given.pause))  # warm
     before, memory, statements = processor_seconds(processes(serving)), megabytes(serving), reads(serving)
@@ -226,7 +228,7 @@ def run(serving: Serving, writer: Writer, given: argparse.Namespace, slow: int, 
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.live", description="measure subscriptions of the API")
     parser.add_argument("url", nargs="?", help="a store that may be filled; without it a temporary SQLite file")
     parser.add_argument("--subscribers", type=int, default=1_000)

@@ -68,7 +68,11 @@ class SmallEpoch:
 
 
 class Bench:
-    """One query on a Workbench of its own; its inputs are private, so that only what it needs is kept. `spark`: where elsewhere."""
+    """One query on a separate Workbench.
+
+    Its inputs are private, so that only the rows that the query needs are kept. `spark`: the session, if it is not
+    local.
+    """
 
     def __init__(self, query: str, generator: ModuleType, folder: Path, spark: SparkSession | None = None):
         self.query, self.generator, self.folder = query, generator, folder
@@ -82,7 +86,7 @@ class Bench:
         self.columns: dict[str, list[str]] = {}
 
     def epoch(self, events: int) -> float:
-        """Seconds for an epoch of the next events."""
+        """Return the seconds of an epoch with the next events."""
         tables = self.generator.events(self.first, self.first + events)
         if not self.first and "SideInput" in self.inputs:
             tables["SideInput"] = self.generator.side_input()
@@ -96,12 +100,12 @@ class Bench:
         return time.perf_counter() - started
 
     def fill(self, events: int) -> None:
-        """Let `events` events arrive, in epochs of a million at most."""
+        """Insert `events` events, in epochs of at most a million."""
         for first in range(0, events, MOST):
             self.epoch(min(MOST, events - first))
 
     def note(self, name: str, rows: pa.Table) -> None:
-        """Keep what arrives for the recomputations, in files."""
+        """Write the new rows to files for the recomputations."""
         from belvedere.engine.ingest import stamp
 
         source = self.wb.catalog.inputs[self.inputs[name]]
@@ -138,7 +142,7 @@ class Bench:
 
 
 def script_of(query: str) -> str:
-    """The part of the example that a query needs, over private inputs."""
+    """Return the part of the example that a query needs, over private inputs."""
     text = re.sub(r"^--.*\n|/\*\*.*?\*/\n", "", (EXAMPLE / "nexmark.sqrl").read_text(), flags=re.MULTILINE)
     statements = [s.strip() for s in text.split(";") if s.strip()]
     views = {s.partition(" :=")[0]: s for s in statements if not s.startswith("IMPORT")}
@@ -152,7 +156,7 @@ def script_of(query: str) -> str:
 
 
 def best_of_two(work: Any) -> float:
-    """Seconds of the faster of two runs."""
+    """Return the seconds of the faster of two runs."""
     times = []
     for _ in range(2):
         started = time.perf_counter()
@@ -162,7 +166,7 @@ def best_of_two(work: Any) -> float:
 
 
 def events_module() -> ModuleType:
-    """The module that makes the example's events."""
+    """Return the module that generates the example's events."""
     spec = importlib.util.spec_from_file_location("nexmark_events", EXAMPLE / "prepare.py")
     assert spec is not None
     assert spec.loader is not None
@@ -173,7 +177,7 @@ def events_module() -> ModuleType:
 
 
 def opened(query: str, spark: SparkSession | None = None) -> Iterator[Bench]:
-    """A bench that is closed, and whose files are gone, when the loop over it ends."""
+    """Yield a bench, which is closed with its files deleted when the loop ends."""
     with tempfile.TemporaryDirectory(prefix="belvedere-bench-") as folder:
         bench = Bench(query, events_module(), Path(folder), spark)
         yield bench
@@ -181,7 +185,7 @@ def opened(query: str, spark: SparkSession | None = None) -> Iterator[Bench]:
 
 
 def measure_speed(query: str, size: int, epochs: int, warm: int = 1, spark: SparkSession | None = None) -> Speed:
-    """Run `warm` epochs and then those that count."""
+    """Run `warm` epochs and then the measured ones."""
     for bench in opened(query, spark):
         times = [bench.epoch(size) for _ in range(warm + epochs)][warm:]
         p50 = sorted(times)[len(times) // 2]
@@ -190,7 +194,7 @@ def measure_speed(query: str, size: int, epochs: int, warm: int = 1, spark: Spar
 
 
 def measure_small(query: str, state: int, events: int, epochs: int, spark: SparkSession | None = None) -> SmallEpoch:
-    """Fill the state, warm up by one small epoch, and measure the next."""
+    """Fill the state, warm up with one small epoch, and measure the next."""
     for bench in opened(query, spark):
         bench.fill(state)
         times = sorted([bench.epoch(events) for _ in range(epochs + 1)][1:])
@@ -199,7 +203,7 @@ def measure_small(query: str, state: int, events: int, epochs: int, spark: Spark
 
 
 def show(*values: object) -> None:
-    """A line of the table."""
+    """Print a line of the table."""
     print("  ".join(f"{v:>13,.2f}" if isinstance(v, float) else f"{v:>13}" for v in values), flush=True)
 
 
@@ -240,7 +244,7 @@ def measure(
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.nexmark", description="measure the NEXMark queries on this machine"
     )

@@ -1,4 +1,4 @@
-"""`python -m bench.one_partition`: the gain of more cores where WINDOW BY cuts one huge partition into blocks.
+"""`python -m bench.one_partition`: the gain of more cores if WINDOW BY cuts one huge partition into blocks.
 
 Each query runs over one partition with one thread, so that tasks do not disturb each other, planned as for `cores`
 cores. Spark reports the duration of each task; a list schedule of each stage's tasks over the cores, longest first,
@@ -26,7 +26,7 @@ NAMES = ("11 one week", "12 AVG of 1000", "13 while below 900", "15 blocks of 20
 
 
 def makespan(durations: Sequence[float], cores: int) -> float:
-    """Seconds until all tasks are done, each on the core that is free first."""
+    """Return the seconds until all tasks are done, each on the first free core."""
     free = [0.0] * cores
     for duration in sorted(durations, reverse=True):
         heapq.heappush(free, heapq.heappop(free) + duration)
@@ -34,7 +34,7 @@ def makespan(durations: Sequence[float], cores: int) -> float:
 
 
 def stages_since(spark: Any, first: int) -> Iterator[list[float]]:
-    """The seconds of the tasks of each stage from number `first` on."""
+    """Yield the seconds of the tasks of each stage from number `first` on."""
     store = spark.sparkContext._jsc.sc().statusStore()
     number = first
     while True:
@@ -52,7 +52,7 @@ def stages_since(spark: Any, first: int) -> Iterator[list[float]]:
 
 
 def peak() -> float:
-    """The most memory that a Python worker below this process has held, in MB (Linux)."""
+    """Return the maximum memory of Python workers below this process, in MB (Linux)."""
     most = 0
     for path in Path("/proc").glob("[0-9]*/status"):
         try:
@@ -66,7 +66,7 @@ def peak() -> float:
 
 @contextmanager
 def planned_for(cores: int, blocks: bool) -> Iterator[None]:
-    """Plan cuts as a session with `cores` cores makes them, or none."""
+    """Plan blocks as for a session with `cores` cores, or none."""
     place, given = "belvedere.spark.window_by", find_giant
     with ExitStack() as changed:
         changed.enter_context(
@@ -96,7 +96,7 @@ def measured(text: str, count: int, cores: int, blocks: bool) -> tuple[float, fl
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.one_partition", description=(__doc__ or "").partition("\n")[0]
     )

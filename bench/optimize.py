@@ -1,10 +1,11 @@
-"""`python -m bench.optimize`: what choices of the optimizer cost under a replayed workload, beside its estimate.
+"""`python -m bench.optimize`: measured and estimated costs of the optimizer's choices under a replayed workload.
 
-Four workloads, each of epochs of changes with requests between them, are run with every view maintained, none of those that the
-database can compute, the choice of DataSQRL's greedy rule, and the least cost. "Seconds" are those that all processes computed in an epoch
-and its requests, after the first epochs; "views" are they without those of the same epoch with no views, and as many requests of one
-row, which is what the formulas estimate. p99 is that of a request by the clock, in this process. The choice knows rows, distinct values,
-changes and rates as a store would have measured them.
+Each of four workloads consists of epochs of changes with requests between them. It runs with four placements: every
+view maintained, none of those that the database can compute, DataSQRL's greedy rule, and the lowest cost. "Seconds" is
+the processor time of all processes per epoch with its requests, after the first epochs. "Views" is that time without
+the time of the same epoch without views and with one-row requests; the formulas estimate this value. p99 is the elapsed
+time of requests in this process. The choice uses rows, distinct values, changes and rates as a store would have
+measured them.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ ASKED = {
     "Largest": "{ largest { id amount } }",
 }
 NOTHING = {SENSORS: "{ sensors(limit: 1) { id } }", SHOP: "{ customers(limit: 1) { id } }"}
-"""Requests where there are no views."""
+"""Requests in runs without views."""
 START = datetime(2024, 1, 1, tzinfo=UTC)
 WARM = 40
-"""Epochs before: Spark compiles a query's classes after it has run ten times, one query an epoch."""
+"""Number of warm-up epochs: Spark compiles a query's classes after ten runs, one query per epoch."""
 DISTINCT = {("Readings", "sensor"): 1000.0, ("Sensors", "machine"): 50.0}
 DISTINCT |= {("Orders", "customer"): 1000.0, ("Customers", "country"): 50.0}
 ROW = "{:<28}{:<12}{:>9}{:>9}{:>10}{:>7}{:>9}  {}"
@@ -70,7 +71,7 @@ ROW = "{:<28}{:<12}{:>9}{:>9}{:>10}{:>7}{:>9}  {}"
 
 @dataclass(frozen=True)
 class Replay:
-    """A workload: rows before it, changed rows an epoch, requests for each view between two epochs, a second apart."""
+    """A workload: initial rows, changed rows per epoch, and requests per view between two epochs, one second apart."""
 
     name: str
     script: str
@@ -88,7 +89,7 @@ REPLAYS = (
 
 
 def batches(replay: Replay) -> Iterator[dict[str, list[dict[str, Any]]]]:
-    """The rows of each epoch: the history first."""
+    """Yield the rows of each epoch, the history first."""
     random, last = Random(7), 0
     sizes = [replay.history, *[replay.changed] * 1000]
     for epoch, count in enumerate(sizes):
@@ -107,7 +108,7 @@ def batches(replay: Replay) -> Iterator[dict[str, list[dict[str, Any]]]]:
 
 
 def choices(replay: Replay, costs: Coefficients, epochs: int) -> Iterator[tuple[str, Catalog, float]]:
-    """Name, catalog with the choice, and the estimate in seconds an epoch with its requests."""
+    """Yield names, catalogs with the choice, and estimated seconds per epoch with its requests."""
     catalog = compile_script(replay.script).catalog
     streams = {i: float(replay.changed) for i in catalog.inputs if i in ("Readings", "Orders")}
     half = replay.history + replay.changed * (WARM + epochs / 2)
@@ -129,7 +130,7 @@ def choices(replay: Replay, costs: Coefficients, epochs: int) -> Iterator[tuple[
 
 
 def replayed(catalog: Catalog, replay: Replay, spark: Any, epochs: int) -> tuple[float, float]:
-    """Seconds of processor time an epoch with its requests, and the p99 of requests in seconds."""
+    """Return the processor seconds per epoch with its requests, and the p99 of requests in seconds."""
     views = [v for v in ASKED if v in (SENSORS if replay.script is SENSORS else SHOP)]
     asked = [ASKED[v] if v in catalog.views else NOTHING[replay.script] for v in views]
     seconds, taken = 0.0, list[float]()
@@ -159,7 +160,7 @@ def replayed(catalog: Catalog, replay: Replay, spark: Any, epochs: int) -> tuple
 
 
 def places(catalog: Catalog) -> str:
-    """The views that requests compute."""
+    """Return the views that requests compute."""
     return (
         ", ".join(i + " in part" * bool(catalog.placement.part_paths.get(i)) for i in catalog.placement.at_read)
         or "none"
@@ -167,7 +168,7 @@ def places(catalog: Catalog) -> str:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.optimize", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--only", default="", help="workloads whose names begin so")

@@ -1,8 +1,8 @@
-"""`python -m bench.pushes`: rows that a client pushes to `belvedere run`, on one connection, one request after the other.
+"""`python -m bench.pushes`: rows that a client pushes to `belvedere run`, on one connection, one request after another.
 
-In: how many rows a request has. Out: a table on stdout and `bench/results/pushes.json`: rows acknowledged a second, the slowest of a
-hundred requests, and seconds of processor time for 1,000,000 rows: of the run with Spark and the API, and of the client, whose requests are
-made before. Epochs take the rows in meanwhile.
+In: the number of rows per request. Out: a table on stdout and `bench/results/pushes.json`: acknowledged rows per
+second, the slowest of a hundred requests, and processor seconds per 1,000,000 rows of the run with Spark and the API,
+and of the client. The client's requests are created before. Epochs process the rows meanwhile.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def measure(rows: int, requests: int) -> dict[str, Any]:
 
 
 def _push(connection: http.client.HTTPConnection, made: Sequence[bytes]) -> list[float]:
-    """The seconds that each request took. All must be taken."""
+    """Return the seconds of each request. All must be accepted."""
     waits = []
     for body in made:
         began = time.perf_counter()
@@ -102,7 +102,7 @@ def _push(connection: http.client.HTTPConnection, made: Sequence[bytes]) -> list
 
 
 def _wait_for_epoch(connection: http.client.HTTPConnection) -> None:
-    """Until the run has taken in what came first."""
+    """Wait until the run has processed the first rows."""
     while True:
         connection.request("GET", "/readyz")
         answer = connection.getresponse()
@@ -113,7 +113,7 @@ def _wait_for_epoch(connection: http.client.HTTPConnection) -> None:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.pushes", description="measure pushes on one connection")
     parser.add_argument("--rows", nargs="+", type=int, default=[1, 1_000, 10_000], help="rows of a request")
     parser.add_argument("--seconds", type=int, default=10, help="approximate seconds of each measurement")

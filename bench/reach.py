@@ -1,8 +1,9 @@
-"""`python -m bench.reach`: what a change of few rows costs a view with WINDOW BY, by the length of the changed partition.
+"""`python -m bench.reach`: the cost of a change of few rows for a view with WINDOW BY, by length of the partition.
 
-In: lengths of the partition, kinds of windows. Out: a table on stdout. Measured are whole epochs of the engine, the median of some, that
-update neighbouring rows in the middle of the one partition; "around" is the rule by default, which finds the windows again that the change
-can reach, "partition" is `without("windows", "frames", "running")`, which finds all of the partition. One run holds both.
+In: lengths of the partition, kinds of windows. Out: a table on stdout. It measures whole epochs of the engine, the
+median of some, that update neighbouring rows in the middle of the only partition. "Around" is the default rule, which
+recomputes the windows that the change can reach. "Partition" is `without("windows", "frames", "running")`, which
+recomputes the partition. One run measures both.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ KINDS: Mapping[str, str] = {
 
 
 def rows(first: int, last: int, seed: int) -> pa.Table:
-    """Rows `first` to `last` of the partition, with values from 0 to 99."""
+    """Return rows `first` to `last` of the partition, with values from 0 to 99."""
     count = last - first
     values = np.random.default_rng(seed).integers(0, 100, count, dtype=np.int32)
     return pa.table({"k": np.zeros(count, np.int32), "n": np.arange(first, last, dtype=np.int32), "x": values})
@@ -46,7 +47,7 @@ def epochs(kind: str, length: int, changed: int, count: int, options: Options) -
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.reach", description="measure changes of views with WINDOW BY"
     )

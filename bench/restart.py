@@ -1,7 +1,9 @@
-"""A second start: seconds from opening a store to its first epoch, with the state of many events and with that of none, in turns.
+"""Restart: seconds from opening a store to its first epoch, with the state of many events and with an empty one, in
+turns.
 
-In: a NEXMark query, how many events its state holds. Out: a table on stdout and `bench/results/restart.json`. Each start is a process of
-its own, so that nothing is warm but the operating system's files. Each first epoch takes in 1,000 events.
+In: a NEXMark query, the number of events in its state. Out: a table on stdout and `bench/results/restart.json`. Each
+start is a separate process, so that only the operating system's file cache is warm. Each first epoch processes 1,000
+events.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ TURNS = 3
 
 
 def start(query: str, folder: Path, first: int) -> dict[str, float]:
-    """Open the store in this process and run one epoch: seconds, and MB of the state."""
+    """Open the store in this process and run one epoch. Return seconds, and MB of the state."""
     started = time.perf_counter()
     bench = Bench(query, events_module(), folder)
     opened = time.perf_counter() - started
@@ -44,8 +46,11 @@ def fill(query: str, folder: Path, events: int) -> None:
 
 
 def apart(call: Callable[..., Any], *given: object) -> Any:
-    """Run a function of this module in a process of its own; what it prints last."""
-    text = f"import json; from pathlib import Path; from bench.restart import *; print(json.dumps({call.__name__}{given!r}))"
+    """Run a function of this module in a separate process and return what it prints last."""
+    text = (
+        "import json; from pathlib import Path; from bench.restart import *; "
+        f"print(json.dumps({call.__name__}{given!r}))"
+    )
     text = text.replace("PosixPath", "Path")
     done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, check=True, capture_output=True, text=True)
     return json.loads(done.stdout.strip().splitlines()[-1])
@@ -77,7 +82,7 @@ def measure(query: str, events: int) -> None:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.restart", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--query", default="Q9", metavar="Q")
     parser.add_argument("--events", type=int, default=10_000_000, help="events before the restart")

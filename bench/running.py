@@ -1,8 +1,8 @@
 """`python -m bench.running`: the cost of a running total in an epoch of few rows at the end of a long order.
 
-In: the number of earlier rows. Out: a table on stdout. It measures whole epochs of the engine, the median of some;
-"continued" is the rule by default, "whole" is `without("running")`, DuckDB recomputes the view over all rows, in
-memory. One run holds all of them.
+In: the number of earlier rows. Out: a table on stdout. It measures whole epochs of the engine, the median of some.
+"Continued" is the default rule, "whole" is `without("running")`; DuckDB recomputes the view over all rows, in memory.
+One run measures all of them.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ QUERY = "SELECT k, sum(x) OVER (ORDER BY n) AS total FROM T"
 
 
 def rows(first: int, last: int) -> pa.Table:
-    """Rows `first` to `last` of the table, in the order of n."""
+    """Return rows `first` to `last` of the table, in the order of n."""
     numbers = pa.array(range(first, last), pa.int32())
     return pa.table({"k": numbers, "n": numbers, "x": pa.array([n % 7 for n in range(first, last)], pa.int32())})
 
 
 def epochs(before: int, added: int, count: int, options: Options) -> list[float]:
-    """Seconds of `count` epochs of `added` rows behind `before` others."""
+    """Return the seconds of `count` epochs of `added` rows after `before` others."""
     edges = [0, *(before + added * n for n in range(count + 2))]  # the first loads, the second warms up
     return timed(f"{TABLE}V := {QUERY};", options, (rows(a, b) for a, b in pairwise(edges)))[2:]
 
 
 def timed(script: str, options: Options, arrivals: Iterable[pa.Table]) -> list[float]:
-    """Seconds of an epoch for each of the arrivals at the script's one table."""
+    """Return the seconds of an epoch per arrival at the script's only table."""
     wb, clock, times = Workbench(script, options=options), datetime(2024, 3, 1, tzinfo=UTC), []
     (table,) = wb.catalog.inputs.values()
     try:
@@ -65,7 +65,7 @@ def median(times: Sequence[float]) -> float:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.running", description="measure running totals on this machine"
     )

@@ -1,4 +1,4 @@
-"""Compression of a run: bytes of the file, processor time to write it, and to open it and look keys up.
+"""Compression of a run: bytes of the file, and processor time to write it, to open it and to look up keys.
 
 `python -m bench.runs` prints a table: a run of 1,000,000 bids, with and without a text column, uncompressed and with
 LZ4.
@@ -25,7 +25,7 @@ AUCTIONS = DICE.integers(1_000, 60_000, ROWS)
 
 
 def bids(text: bool) -> pa.RecordBatch:
-    """The rows of a run as the input of bids has them."""
+    """Return the rows of a run in the form of the input of bids."""
     uids = pa.array(np.arange(ROWS))
     columns = {
         "auction": pa.array(AUCTIONS),
@@ -44,7 +44,7 @@ def bids(text: bool) -> pa.RecordBatch:
 
 
 def seconds(function: Callable[[], object], times: int) -> float:
-    """The least processor time of some calls."""
+    """Return the minimum processor time of some calls."""
     taken = []
     for _ in range(times):
         started = time.process_time()
@@ -54,7 +54,7 @@ def seconds(function: Callable[[], object], times: int) -> float:
 
 
 def measure(path: Path, text: bool, compression: str | None) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     rows = bids(text)
     arranged = Arranged("bids", rows.schema, ("_h0",), append_only=True)
     batch = with_indexes(make_run(rows, arranged))
@@ -73,7 +73,10 @@ def measure(path: Path, text: bool, compression: str | None) -> str:
 
     writing = seconds(write, 1)
     found = " | ".join(f"{seconds(lambda n=n: look_up(n), 5) * 1000:.1f} ms" for n in (100, 10_000))  # type: ignore[misc]
-    return f"| {'with' if text else 'without'} | {compression or 'none'} | {path.stat().st_size:,} | {writing:.2f} s | {found} |"
+    return (
+        f"| {'with' if text else 'without'} | {compression or 'none'} | {path.stat().st_size:,} | {writing:.2f} s "
+        f"| {found} |"
+    )
 
 
 if __name__ == "__main__":

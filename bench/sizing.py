@@ -1,9 +1,9 @@
-"""`python -m bench.sizing`: the memory and the disk that a run takes, by the rows that it has read.
+"""`python -m bench.sizing`: memory and disk space of a run, by the number of rows that it has read.
 
-In: numbers of rows, the heap of Spark's Java, kinds of stores. Out: a table on stdout: for each number a store of its own, filled by
-`belvedere run` from Parquet files of 500,000 orders. Memory is the most that the system counted for a process (`VmHWM`): of the first
-process, of Spark's Java, of each process of the API after some requests. Disk is what there is when the run has ended: of the
-database, of the state. Linux alone.
+In: numbers of rows, the heap of Spark's JVM, kinds of stores. Out: a table on stdout. For each number `belvedere run`
+fills a separate store from Parquet files of 500,000 orders. Memory is the system's maximum per process (`VmHWM`): of
+the first process, of Spark's JVM, of each API process after some requests. Disk space is that of the database and of
+the state after the end of the run. It needs Linux.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ROW = "{:>12}{:>10}{:>12}{:>12}{:>12}{:>14}{:>12}{:>10}"
 
 @dataclass
 class RowsOfFiles:
-    """The most bytes of memory by kind of process, and the bytes on disk."""
+    """Maximum bytes of memory by kind of process, and bytes on disk."""
 
     memory: dict[str, int] = field(default_factory=dict)
     store: int = 0
@@ -51,7 +51,7 @@ class RowsOfFiles:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.sizing", description=(__doc__ or "").split("\n", maxsplit=1)[0]
     )
@@ -106,7 +106,7 @@ def measured(kind: str, rows: int, memory: str) -> RowsOfFiles:
 
 
 def watch(process: subprocess.Popen[str], url: str, rows: int) -> RowsOfFiles:
-    """Wait until all rows are in, then ask the views some times; the most memory of each process."""
+    """Wait until all rows are processed, then send some requests. Return the maximum memory of each process."""
     taken = RowsOfFiles()
     while total(url) < rows:
         if process.poll() is not None:
@@ -120,7 +120,7 @@ def watch(process: subprocess.Popen[str], url: str, rows: int) -> RowsOfFiles:
 
 
 def total(url: str) -> int:
-    """How many orders the view by cities counts."""
+    """Return the number of orders in the view by cities."""
     try:
         answer = fetch(url, "{ cities(limit: 1000) { orders } }")
     except (URLError, OSError):
@@ -129,7 +129,7 @@ def total(url: str) -> int:
 
 
 def fetch(url: str, query: str) -> dict[str, dict[str, list[dict[str, int]]]]:
-    """The answer to a GraphQL request."""
+    """Return the answer to a GraphQL request."""
     body = json.dumps({"query": query}).encode()
     with OPENER.open(Request(f"{url}/graphql", body, {"Content-Type": "application/json"}), timeout=30) as answer:
         found: dict[str, dict[str, list[dict[str, int]]]] = json.load(answer)
@@ -137,7 +137,7 @@ def fetch(url: str, query: str) -> dict[str, dict[str, list[dict[str, int]]]]:
 
 
 def look(pid: int, taken: RowsOfFiles) -> None:
-    """Note the most memory of a process and of those below it."""
+    """Record the maximum memory of a process and its descendants."""
     for process in (pid, *descendants(pid)):
         try:
             name = Path(f"/proc/{process}/comm").read_text().strip()
@@ -150,7 +150,7 @@ def look(pid: int, taken: RowsOfFiles) -> None:
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """All processes below one."""
+    """Yield all descendants of a process."""
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             children = [int(child) for child in task.read_text().split()]
@@ -162,7 +162,7 @@ def descendants(pid: int) -> Iterator[int]:
 
 
 def write_data(folder: Path, rows: int) -> None:
-    """Orders in files of some size, with times that rise, and their customers."""
+    """Write orders in several files, with increasing times, and their customers."""
     random = Random(1)
     (folder / "Orders").mkdir(parents=True)
     customers = range(CUSTOMERS)
@@ -186,7 +186,7 @@ def write_data(folder: Path, rows: int) -> None:
 
 @contextmanager
 def store_of(kind: str, folder: Path) -> Iterator[str]:
-    """The URL of an empty store."""
+    """Yield the URL of an empty store."""
     if kind == "sqlite":
         yield f"sqlite:///{folder}/shop.db"
         return

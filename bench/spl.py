@@ -1,11 +1,12 @@
-"""SPL windows: rows per second of the kernels by the size of the window and the trigger, in one partition and in many; epochs of views.
+"""SPL windows: rows per second of the kernels by window size, trigger and number of partitions, and epochs of views.
 
     python -m bench.spl [--rows 1000000] [--partitions 1 10000] [--sizes 10 ... 100000] [--spark]
     python -m bench.spl --view [--partitions 1 10] [--sizes 10 ... 1000000] [--added 1000]
 
-Each line is one clause: to find the contents of all firings, and to compute count, sum, min and max of each. With `--spark` the same
-windows by `count` are computed by Spark's OVER (ROWS n PRECEDING), a row for each row, from data in memory. With `--view` epochs of some
-rows are measured behind windows that are full, whose size is divided among the partitions: by blocks of rows, and with all rows read anew.
+Each line is one clause: the time to find the contents of all firings, and to compute count, sum, min and max of each.
+With `--spark` Spark computes the same windows by `count` with OVER (ROWS n PRECEDING), one row per row, from data in
+memory. With `--view` it measures epochs of some rows after full windows, whose size is divided among the partitions: by
+blocks of rows, and with all rows read again.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ AGGREGATES = {
 
 
 def stream(rows: int, partitions: int) -> WindowRows:
-    """Rows spread evenly over the partitions, by partition and arrival."""
+    """Return rows spread evenly over the partitions, by partition and arrival."""
     partition = np.sort(np.arange(rows) % partitions)
     place = np.arange(rows) - np.searchsorted(partition, partition)
     return WindowRows(partition, place * partitions + partition, place * STEP, np.ones(rows, np.bool_))
 
 
 def run(window: SplWindow, rows: WindowRows, values: pa.Table, partitions: int) -> tuple[int, float, float]:
-    """The firings, and the seconds of processor time to find and to aggregate them."""
+    """Return the number of firings, and the processor seconds to find and to aggregate them."""
     started = time.process_time()
     firings = find(window, rows, Partitions.fresh(partitions), NEVER, int(rows.at.max())).firings
     found = time.process_time()
@@ -58,7 +59,7 @@ def run(window: SplWindow, rows: WindowRows, values: pa.Table, partitions: int) 
 
 
 def over(rows: int, partitions: int, size: int) -> float:
-    """Seconds of Spark for a value per row."""
+    """Return the seconds of Spark for a value per row."""
     from belvedere.spark.session import local_session
 
     spark = local_session()
@@ -76,13 +77,13 @@ def over(rows: int, partitions: int, size: int) -> float:
 
 
 def arrivals(first: int, last: int, partitions: int) -> pa.Table:
-    """Rows of a stream."""
+    """Return rows of a stream."""
     number = np.arange(first, last)
     return pa.table({"k": pa.array(number % partitions, pa.int32()), "value": pa.array(number * 7919 % 1_000, BIGINT)})
 
 
 def epochs(size: int, every: int, partitions: int, added: int, count: int = 7) -> list[float]:
-    """Seconds of epochs of `added` rows, behind windows that hold `size` rows together."""
+    """Return the seconds of epochs of `added` rows, after windows that hold `size` rows in total."""
     read = ", ".join(f"{f}(value) AS {f}_value" for f in AGGREGATES)
     clause = (
         f"sliding, count({max(size // partitions, 1)}), count({every}), partitioned BY k, aggregateIncompleteWindows"
@@ -104,7 +105,7 @@ def epochs(size: int, every: int, partitions: int, added: int, count: int = 7) -
 
 
 def views(options: argparse.Namespace) -> None:
-    """A table of the seconds of an epoch, the median of seven."""
+    """Print a table of the seconds of an epoch, the median of seven."""
     print(f"{'rows held':>12} {'partitions':>10} {'trigger':>8} {'by blocks':>10} {'whole':>10}")
     for partitions in options.partitions or (1, 10):
         for size in options.sizes or (*SIZES, 1_000_000):
@@ -138,13 +139,15 @@ def main() -> None:
                     firings, found, computed = run(window, rows, table, partitions)
                     speed = options.rows / (found + computed)
                     print(
-                        f"{window.text.removesuffix(OPTION):40} {partitions:10,} {firings:10,} {found:8.2f} {computed:10.2f} {speed:12,.0f}"
+                        f"{window.text.removesuffix(OPTION):40} {partitions:10,} {firings:10,} {found:8.2f} "
+                        f"{computed:10.2f} {speed:12,.0f}"
                     )
             if options.spark:
                 seconds = over(options.rows, partitions, size)
                 said = f"OVER (ROWS {size - 1} PRECEDING)"
                 print(
-                    f"{said:40} {partitions:10,} {options.rows:10,} {'':8} {seconds:10.2f} {options.rows / seconds:12,.0f}"
+                    f"{said:40} {partitions:10,} {options.rows:10,} {'':8} {seconds:10.2f} "
+                    f"{options.rows / seconds:12,.0f}"
                 )
 
 

@@ -1,4 +1,4 @@
-"""`python -m bench.store [URL]`: what the store's calls cost, as a table. Without a URL: a temporary SQLite file."""
+"""`python -m bench.store [URL]`: costs of the store's calls, as a table. Without a URL: a temporary SQLite file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PLAIN = StoredTable("Appended", TABLE.schema)
 
 
 def rows(numbers: np.ndarray[Any, Any], table: StoredTable, change: float = 0.0) -> pa.Table:
-    """A row per number."""
+    """Return a row per number."""
     keys = pa.array([f'["customer",{n}]' for n in numbers.tolist()])
     columns = {
         "customer": pa.array(numbers),
@@ -46,7 +46,7 @@ def rows(numbers: np.ndarray[Any, Any], table: StoredTable, change: float = 0.0)
 
 
 class Bench:
-    """Runs each call in an epoch of its own and keeps the best time."""
+    """Runs each call in a separate epoch and keeps the best time."""
 
     def __init__(self, store: Store):
         self.store = store
@@ -102,7 +102,7 @@ def _applying(*parts: tuple[pa.Table, int]) -> Callable[[Transaction], Any]:
 
 
 def _copying(*parts: tuple[pa.Table, int]) -> Callable[[Transaction], Any]:
-    """The same by a task in a process of its own, as an executor does it."""
+    """Return a call that copies rows in a task of a separate process, like an executor."""
     delta = weighted(*parts)
 
     def put(task: Any) -> pa.Table:
@@ -124,12 +124,12 @@ def _copying(*parts: tuple[pa.Table, int]) -> Callable[[Transaction], Any]:
 
 
 def weighted(*parts: tuple[pa.Table, int]) -> pa.Table:
-    """Rows with their weights, as a delta."""
+    """Return rows with their weights, as a delta."""
     return pa.concat_tables(t.append_column(WEIGHT, pa.repeat(pa.scalar(w, pa.int64()), len(t))) for t, w in parts)
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.store", description="measure the store on this machine")
     parser.add_argument(
         "url", nargs="?", default="sqlite://", help="a store's URL; its tables Measured and Appended are dropped"

@@ -1,10 +1,10 @@
 """Cost of a large epoch for the driver of a cluster.
 
-Bytes of rows that pass through it, processor seconds by process.
+It measures the bytes of rows that pass through the driver, and processor seconds per process.
 
-In: which NEXMark queries, how many events in an epoch. Out: a table on stdout. A standalone master and two workers of
-one core each are started on this machine. Events lie in Parquet files before the clock starts. The first epochs do not
-count: JVMs compile in them.
+In: NEXMark queries, the number of events in an epoch. Out: a table on stdout. It starts a standalone master and two
+workers with one core each on this machine. Events are in Parquet files before the clock starts. The first epochs do not
+count, because JVMs compile in them.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Spent:
     workers: float
 
     def since(self, other: Spent) -> Spent:
-        """Difference to an earlier moment."""
+        """Return the difference to an earlier measurement."""
         return Spent(self.python - other.python, self.java - other.java, self.workers - other.workers)
 
 
 def spent(cluster: Cluster) -> Spent:
-    """By the driver's Python, its JVM, and all processes of the workers."""
+    """Return the seconds of the driver's Python, of its JVM, and of all worker processes."""
     found = {"python": 0.0, "java": 0.0, "workers": 0.0}
     workers = {w.pid for w in cluster.workers}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -66,10 +66,10 @@ def spent(cluster: Cluster) -> Spent:
 
 
 class ClusterBench(Bench):
-    """A query whose events are read by executors."""
+    """A query whose events executors read."""
 
     def prepared(self, events: int, spark: SparkSession) -> dict[str, Any]:
-        """The next events as data frames over files, by input."""
+        """Return the next events as DataFrames over files, by input."""
         tables = self.generator.events(self.first, self.first + events)
         self.first += events
         self.clock += timedelta(seconds=10)
@@ -85,7 +85,7 @@ class ClusterBench(Bench):
 
 
 def measure(query: str, events: int, epochs: int, warm: int, spark: SparkSession, cluster: Cluster) -> None:
-    """Print a line for each epoch that counts."""
+    """Print a line for each measured epoch."""
     with tempfile.TemporaryDirectory(prefix="belvedere-bench-") as folder:
         bench = ClusterBench(query, events_module(), Path(folder), spark)
         for epoch in range(warm + epochs):
@@ -105,7 +105,7 @@ def measure(query: str, events: int, epochs: int, warm: int, spark: SparkSession
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.tasks", description="measure the driver's part of large epochs"
     )

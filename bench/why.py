@@ -1,8 +1,8 @@
 """`python -m bench.why`: seconds of provenance answers, by the number of input rows.
 
-In: numbers of rows, kinds of stores. Out: a table on stdout. A store is filled by `belvedere run --once` from Parquet
-files; nine of ten orders are of one country. It measures what `belvedere why` does with the store open: to find the
-row, and to find its input rows, of one level and of two (including those of the shown rows of the view below).
+In: numbers of rows, kinds of stores. Out: a table on stdout. `belvedere run --once` fills a store from Parquet files;
+nine of ten orders are from one country. It measures the work of `belvedere why` with an open store: to find the row,
+and to find its input rows, of one level and of two (including those of the shown rows of the view below).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CUSTOMERS, CITIES = 100_000, 10
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.why", description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
     parser.add_argument(
@@ -94,7 +94,7 @@ def measured(script: Path, url: str, view: str) -> str:
 
 
 def write_data(folder: Path, rows: int) -> None:
-    """Orders in files of some size, and their customers."""
+    """Write orders in several files, and their customers."""
     (folder / "Orders").mkdir(parents=True)
     (folder / "Customers").mkdir()
     customers = np.arange(CUSTOMERS)

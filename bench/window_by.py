@@ -1,11 +1,12 @@
 """`python -m bench.window_by`: the WINDOW BY paper's queries against Spark SQL, a nested loop and DuckDB, in one run.
 
-Each query computes its windows over the same cached rows and reduces them to one checksum, so that no result is left out and none
-travels. "WINDOW BY" and "Spark in order" give their rows in order; "any order" and all others do not. "Spark SQL" is OVER with Spark's
-segment tree on, or for tumbling windows the window functions and GROUP BY that give the same windows. The nested loop is the
-paper's rewrite of unbounded windows: a join of starts, ends and rows. The engines take turns, and the best time of each counts; `--cpu`
-measures what all their processes computed, which other programs on the machine change less.
-Rows: `stations` series of equal length; a threshold of `cold` (of 1000) gives windows of about 1000 / (1000 - cold) rows.
+Each query computes its windows over the same cached rows and reduces them to one checksum, so that every result is
+computed and none is transferred. "WINDOW BY" and "Spark in order" return their rows in order; "any order" and all
+others do not. "Spark SQL" is OVER with Spark's segment tree on, or for tumbling windows the equivalent window functions
+and GROUP BY. The nested loop is the paper's rewrite of unbounded windows: a join of starts, ends and rows. The engines
+take turns, and the best time of each counts. `--cpu` measures the processor time of all their processes, which other
+programs on the machine influence less. Rows: `stations` series of equal length; a threshold of `cold` (of 1000) gives
+windows of about 1000 / (1000 - cold) rows.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ SELECT avg(val) AS a FROM numbered GROUP BY station, session
 
 @dataclass(frozen=True)
 class Contest:
-    """One query in the words of each engine; None where it cannot say it."""
+    """One query in the form of each engine; None if an engine cannot express it."""
 
     name: str
     window_by: str
@@ -63,16 +64,17 @@ class Contest:
     loop: str | None = None
     duck: str | None = None
     order: str = "station, day"
-    """ORDER BY that sorts the rows of `over` as WINDOW BY does."""
+    """ORDER BY that sorts the rows of `over` like WINDOW BY."""
 
 
 def contests(lengths: list[int], colds: list[int]) -> Iterator[Contest]:
-    """The paper's queries; the counted ones for several lengths, the cold ones for several thresholds."""
+    """Yield the paper's queries: counted windows for several lengths, cold ones for several thresholds."""
     for length in lengths:
         frame = f"ROWS BETWEEN CURRENT ROW AND {length - 1} FOLLOWING"
         counted = (
             HEAD
-            + f"SLIDING START AS s AT sp WHEN TRUE END AT ep WHEN ep - sp = {length - 1} SELECT ARRAY_{{f}}(w[*].val) AS a"
+            + f"SLIDING START AS s AT sp WHEN TRUE END AT ep WHEN ep - sp = {length - 1} SELECT ARRAY_{{f}}(w[*].val) "
+            "AS a"
         )
         for name in ("AVG", "MAX", "MEDIAN"):
             over = OVER.format(f=name, frame=frame)
@@ -126,7 +128,7 @@ def contests(lengths: list[int], colds: list[int]) -> Iterator[Contest]:
 
 
 def rows(spark: Any, count: int, stations: int) -> Any:
-    """`count` rows of `stations` series: a day with gaps, and a value from 0 to 999."""
+    """Return `count` rows of `stations` series: a day with gaps, and a value from 0 to 999."""
     return spark.range(count).selectExpr(
         f"id % {stations} AS station",
         f"id div {stations} * 2 + pmod(xxhash64(id, 1), 2) AS day",
@@ -137,7 +139,7 @@ def rows(spark: Any, count: int, stations: int) -> Any:
 def in_turns(
     actions: Mapping[str, Callable[[], Any]], repeats: int, now: Callable[[], float]
 ) -> dict[str, tuple[float, float]]:
-    """The best time of each action and its checksum."""
+    """Return the best time of each action and its checksum."""
     found = dict.fromkeys(actions, (float("inf"), 0.0))
     for _ in range(repeats):
         for name, action in actions.items():
@@ -148,7 +150,7 @@ def in_turns(
 
 
 def in_any_order(spark: Any, text: str, tables: dict[str, Any]) -> Any:
-    """The query without the order of its rows."""
+    """Return the query without the order of its rows."""
     return run_window_query(spark, text, tables, spread=Spread.HASHED)
 
 
@@ -196,7 +198,7 @@ def runs(spark: Any, contest: Contest, ghcn: Any, duck: Any, loops: bool) -> dic
 
 
 def shown(found: Mapping[str, tuple[float, float]], column: str) -> str:
-    """A time, and whether the answer is another one (an OVER frame is not empty where a window is unclosed)."""
+    """Return a time, and whether the result differs (an OVER frame is not empty if a window is unclosed)."""
     if column not in found:
         return ""
     took, theirs = found[column]
@@ -215,7 +217,7 @@ def _duck(frame: Any) -> Any:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.window_by", description="WINDOW BY against OVER, nested loops and DuckDB"
     )

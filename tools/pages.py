@@ -1,7 +1,7 @@
-"""Measure the pages of the documentation by the rules of plain English, and report what breaks them.
+"""Check the pages of the documentation against the rules of plain English.
 
 In: README.md, ARCHITECTURE.md, CONTRIBUTING.md, docs/, texts of codes, examples. Out: a line for each finding, and with
-`--figures` a table of words and long sentences for each page. Fenced code is left out, and inline code counts as one
+`--figures` a table of words and long sentences for each page. Fenced code is ignored, and inline code counts as one
 word. `tools/prose.py` has the banned words; it checks the code, and sentences without tables.
 """
 
@@ -17,11 +17,11 @@ from tools.prose import patterns
 
 ROOT = Path(__file__).parents[1]
 AIM, MAXIMUM = 25, 35
-"""Words of a sentence: what writers aim at, and what the check allows."""
+"""Words of a sentence: the recommended maximum, and the maximum that the check accepts."""
 COLUMNS = 120
 """Maximum length of a line outside of tables and code."""
 PAGE_WORDS = 2_500
-"""Maximum number of words of a page that is no reference."""
+"""Maximum number of words of a page that is not a reference."""
 ALLOWED_WORDS = {
     "ARCHITECTURE.md": "the last table of the glossary lists words that name nothing",
     "docs/reference/sql.md": "its words are those of the compiler's tables, which tools/prose.py checks",
@@ -47,7 +47,7 @@ class Sentence:
 
 
 def pages() -> list[Path]:
-    """The pages that the rules apply to."""
+    """Return the pages that the rules apply to."""
     top = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
     globs = ("docs/**/*.md", "belvedere/codes/*.md", "examples/**/README.md")
     return [*top, *(path for pattern in globs for path in sorted(ROOT.glob(pattern)))]
@@ -88,7 +88,7 @@ def sentences(text: str) -> Iterator[Sentence]:
         plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", plain).replace("**", "").replace("*", "")
         plain = re.sub(r"\b(e\.g|i\.e|vs|etc|No)\.", r"\1", plain)
         for part in re.split(r"(?<=[.!?])[\"')]*\s+(?=[\"'(]*[A-Z0-9])", plain):
-            if part.replace("CODE", "").strip(" ,.;:"):  # a list of names is no sentence
+            if part.replace("CODE", "").strip(" ,.;:"):  # a list of names is not a sentence
                 yield Sentence(part.strip(), line)
 
 
@@ -98,7 +98,7 @@ def word_count(text: str) -> int:
 
 
 def findings(path: Path, name: str) -> Iterator[str]:
-    """Yield what breaks the rules on one page; `name` is its path in the repository."""
+    """Yield violations of the rules on one page; `name` is its path in the repository."""
     text = path.read_text(encoding="utf-8")
     for sentence in sentences(text):
         if sentence.words > MAXIMUM:
@@ -123,7 +123,7 @@ def findings(path: Path, name: str) -> Iterator[str]:
 
 
 REFERENCE_FOLDERS = ("docs/reference/", "belvedere/codes/")
-"""Pages that are looked things up in, so their length is free."""
+"""Pages of reference, which may have any length."""
 
 
 def figures() -> Iterator[str]:
@@ -140,7 +140,7 @@ def figures() -> Iterator[str]:
 
 
 def main() -> int:
-    """Print findings, or figures with `--figures`; return 1 where there are findings."""
+    """Print findings, or figures with `--figures`. Return 1 if there are findings."""
     if "--figures" in sys.argv[1:]:
         sys.stdout.write("\n".join(figures()) + "\n")
         return 0

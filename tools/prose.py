@@ -1,8 +1,8 @@
-"""Check the measurable part of how the project writes: first words, banned words, inner names in messages, lengths.
+"""Check the measurable rules of the project's style: first words, banned words, internal names in messages, lengths.
 
-Reads the Python files of `FOLDERS` and the pages of `PAGES`, and `prose.toml` beside this file: words, exceptions with
-their reasons, and for each rule the number of findings that is allowed. Prints what is above it; `--list RULE` prints all
-findings of a rule, `--shrink` writes the present numbers where they are smaller. Does not judge meaning or style.
+It reads the Python files of `FOLDERS`, the pages of `PAGES`, and `prose.toml`: words, exceptions with reasons, and the
+allowed number of findings per rule. It prints the findings above that number. `--list RULE` prints all findings of a
+rule, `--shrink` lowers the allowed numbers to the present ones. It does not judge meaning.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ SENTENCE = 35
 FIRST_WORDS = ("So", "Of", "Those", "What", "Who", "Whose", "Whom")
 """Words that begin a clause: a docstring begins with a verb or with the noun of the thing."""
 PROSE = re.compile(r"(?:^|[^\w])(?:[a-z]+[,:;]? ){2,}[a-z]+")
-"""Three lower-case words in a row: a text for people, not a name or a query."""
+"""Three lower-case words in a row: a text for users, not a name or a query."""
 CODE = re.compile(r"^```[\s\S]*?^```$|^ {4}.*$|^\|.*$|^#.*$|<[^>]+>", re.MULTILINE)
 """Parts of a page that are not sentences: code, tables, headings, HTML."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A piece of prose: where it begins, of which kind it is (`docstring`, `comment`, `message` or `page`), what it says."""
+    """A piece of prose: its position, its kind (`docstring`, `comment`, `message` or `page`), and its text."""
 
     file: str
     line: int
@@ -95,7 +95,7 @@ def long_lines(file: str, source: str) -> Iterator[Finding]:
 
 
 def judge(text: Text) -> Iterator[Finding]:
-    """Return what is wrong with one text."""
+    """Return the violations of one text."""
 
     def finding(rule: str, found: str) -> Finding:
         return Finding(text.file, text.line, rule, found)
@@ -113,7 +113,7 @@ def judge(text: Text) -> Iterator[Finding]:
 
 
 def excerpt(text: str, found: re.Match[str]) -> str:
-    """Return what is around a match, on one line."""
+    """Return the context of a match, on one line."""
     return " ".join(text[max(0, found.start() - 50) : found.end() + 50].split())
 
 
@@ -131,7 +131,7 @@ def patterns(table: str) -> dict[str, re.Pattern[str]]:
 
 @cache
 def suspicious() -> re.Pattern[str]:
-    """Return an expression that finds a file which may break a rule; the others need no parsing."""
+    """Return an expression that matches each file that may break a rule; other files need no parsing."""
     words = "|".join([*settings()["words"].values(), *settings()["inner"].values()])
     return re.compile(rf"(?<!\w)(?i:{words})(?!\w)|\"\"\"\W*(?:{'|'.join(FIRST_WORDS)})(?!\w)")
 

@@ -1,1 +1,2 @@
-"""One module per command; its function `command` has the command line as signature. `belvedere.cli` loads them lazily."""
+"""One module per command; the signature of its function `command` is the command line. `belvedere.cli` imports them on
+demand."""

@@ -1,7 +1,7 @@
-"""`belvedere advise`: the views to maintain and the views to compute at read time, today and at the least cost.
+"""`belvedere advise`: the views to maintain and the views to compute on read, at present and at the lowest cost.
 
-In: a script, its store. Out: for each view today's place, the best one and the reason, and the saving. `--apply` stores
-the choice, for the next start. It starts no Spark. Its former name is `belvedere optimize`.
+In: a script, its store. Out: for each view its present placement, the best one with the reason, and the saving.
+`--apply` stores the choice for the next start. It starts no Spark. Its former name is `belvedere optimize`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class CostModel(StrEnum):
-    """The chooser: least cost, or the rule of another product."""
+    """Method of choice: lowest cost, or the rule of another product."""
 
     LEAST = "least"
     DATASQRL = "datasqrl"
@@ -43,7 +43,7 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Choose which views to maintain and which to compute at read time, from the store's measurements."""
-    from belvedere.commands.calibrate import costs_path  # loaded when the command runs, not for its help
+    from belvedere.commands.calibrate import costs_path  # imported when the command runs, not for its help
     from belvedere.pipeline.advice import advise, keep_choice
 
     text, project = read_script(script), load_project(script.parent)

@@ -1,6 +1,7 @@
-"""`belvedere backup`: a copy of a store, as of one epoch, also while it is in use.
+"""`belvedere backup`: a copy of a store as of one epoch, also while it is in use.
 
-In: a script, its store, a folder. Out: database, state of operators and journal of pushes in the folder. It starts no Spark.
+In: a script, its store, a folder. Out: the database, the operators' state and the journal of pushes in the folder. It
+starts no Spark.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def command(
 ) -> int:
     """Back up a store as of one epoch, also while it is in use."""
     read_script(script)
-    from belvedere.backups import take_backup  # loaded when the command runs, not for its help
+    from belvedere.backups import take_backup  # imported when the command runs, not for its help
     from belvedere.engine.store_folders import JOURNAL_ENDING, folder_of, state_root
 
     started = time.perf_counter()

@@ -1,7 +1,7 @@
-"""`belvedere calibrate`: measure on this machine what the optimizer's formulas cost.
+"""`belvedere calibrate`: measure the optimizer's cost coefficients on this machine.
 
-In: nothing. Out: the coefficients in a file of the user's settings, which `belvedere advise` reads. It starts Spark, and takes about a
-minute.
+In: nothing. Out: the coefficients in a file of the user's settings, which `belvedere advise` reads. It starts Spark and
+takes about a minute.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from belvedere.terminal.output import print_json
 
 
 def costs_path() -> Path:
-    """Where the costs of this machine are kept."""
+    """Return the file with the costs of this machine."""
     return Path(typer.get_app_dir("belvedere"), "costs.json")
 
 
 def command(json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False) -> int:
     """Measure the costs of epochs and requests on this machine, for `belvedere advise`."""
-    from belvedere.spark.jvm.quiet_session import batch_session  # loads PySpark, which takes a second
+    from belvedere.spark.jvm.quiet_session import batch_session  # imports PySpark, which takes a second
     from belvedere.workbench.calibration import calibrate
 
     console = Console(stderr=True)

@@ -1,7 +1,7 @@
-"""`belvedere check`: a script's diagnostics, without Spark unless its analyzer or the data is asked for.
+"""`belvedere check`: a script's diagnostics. Only its options for Spark's analyzer and for data start Spark.
 
-In: a script's path. Out: diagnostics for people or as JSON, with `--data` what the sources' rows do not fit; exit code 1 if one is an
-error, or if a source cannot be read or none of its rows fits.
+In: a script's path. Out: diagnostics as text or JSON, with `--data` also for rows of the sources. The exit code is 1 on
+an error, if a source cannot be read, or if none of its rows is valid.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def command(
         int, typer.Option("--rows", min=1, help="the number of rows of each table that --data samples")
     ] = ROWS,
 ) -> int:
-    """Check a script for errors, in under a second and without Spark; --spark adds Spark's analyzer, --data checks rows of the sources."""
+    """Check a script for errors, in under a second and without Spark; --spark adds Spark's analyzer, --data checks rows
+    of the sources."""
     texts = {str(path): read_script(path) for path in scripts}
     found: list[Diagnostic] = []
     looked: list[Looked] = []
@@ -72,13 +73,14 @@ def command(
 
 
 def _is_wrong(found: Sequence[Diagnostic]) -> bool:
-    """Whether a script, or its project file, has errors of its own: one of a source may be all that is wrong, and others follow from it."""
+    """Return whether a script, or its project file, has errors of its own, besides those of a source and their
+    consequences."""
     errors = [d for d in found if d.severity is Severity.ERROR]
     return bool(errors) and not any(d.code.startswith("B6") for d in errors)
 
 
 def _show_data(looked: list[Looked], wrong: Sequence[Path], scripts: int) -> None:
-    from belvedere.terminal.data_checks import show_data  # loaded when the command runs, not for its help
+    from belvedere.terminal.data_checks import show_data  # imported when the command runs, not for its help
 
     typer.echo("")
     if len(wrong) < scripts:
@@ -89,14 +91,14 @@ def _show_data(looked: list[Looked], wrong: Sequence[Path], scripts: int) -> Non
 
 def _data_json(looked: list[Looked], wrong: Sequence[Path], scripts: int) -> dict[str, Any]:
     """Return the findings of `--data` as JSON; None if every script has errors."""
-    from belvedere.terminal.data_checks import as_json  # loaded when the command runs, not for its help
+    from belvedere.terminal.data_checks import as_json  # imported when the command runs, not for its help
 
     return {"data": as_json(looked) if len(wrong) < scripts else None}
 
 
 def _looked(project: ProjectSettings, compiled: Compiled, rows: int) -> list[Looked]:
-    """The imported tables that the script knows, also where a source is away."""
-    from belvedere.connectors.registry import SourceTables  # loaded when the command runs, not for its help
+    """Return the check of each imported table that the script knows, including those of unavailable sources."""
+    from belvedere.connectors.registry import SourceTables  # imported when the command runs, not for its help
     from belvedere.terminal.data_checks import look_at
 
     assert isinstance(project.finder, SourceTables)
@@ -104,7 +106,7 @@ def _looked(project: ProjectSettings, compiled: Compiled, rows: int) -> list[Loo
 
 
 def _compiled(text: str, path: Path) -> tuple[ProjectSettings, Compiled]:
-    from belvedere.compiler import compile_script  # loaded when the command runs, not for its help
+    from belvedere.compiler import compile_script  # imported when the command runs, not for its help
     from belvedere.connectors.project_file import load_project
     from belvedere.connectors.registry import SourceTables
     from belvedere.terminal.stores import with_columns_at_hand
@@ -115,7 +117,7 @@ def _compiled(text: str, path: Path) -> tuple[ProjectSettings, Compiled]:
 
 def analyzed(texts: Mapping[str, str]) -> list[Diagnostic]:
     """Return the errors of Spark's analyzer for scripts without errors of their own."""
-    from belvedere.pipeline.choose import maintain  # loads PySpark, which takes a second
+    from belvedere.pipeline.choose import maintain  # imports PySpark, which takes a second
     from belvedere.spark.analysis import analyze
     from belvedere.spark.jvm.quiet_session import batch_session
 

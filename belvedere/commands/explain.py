@@ -1,6 +1,6 @@
 """`belvedere explain`: the long text of a diagnostic's code, or how a script's views are maintained.
 
-In: a code (`B1003`) or a script. Out: text. Scripts are explained by `belvedere.terminal.explained_script`.
+In: a code (`B1003`) or a script. Out: text. `belvedere.terminal.explained_script` explains scripts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def command(
     """Explain an error code, or how a script's views are maintained."""
     if re.fullmatch(r"[Bb]\d{4}", subject):
         return explain_code(subject.upper(), json=json)
-    from belvedere.terminal.explained_script import explain_script  # loaded when the command runs, not for its help
+    from belvedere.terminal.explained_script import explain_script  # imported when the command runs, not for its help
 
     return explain_script(Path(subject), view=view, sql=sql, json=json, state=state)
 

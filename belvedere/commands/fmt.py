@@ -1,6 +1,6 @@
-"""`belvedere fmt`: scripts in the one layout.
+"""`belvedere fmt`: format scripts.
 
-In: scripts, or `-` for standard input. Out: the files rewritten, or with `--check` exit code 1 if one would change.
+In: scripts, or `-` for standard input. Out: rewritten files; with `--check` exit code 1 if one would change.
 """
 
 from __future__ import annotations

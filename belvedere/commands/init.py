@@ -1,7 +1,7 @@
-"""`belvedere init`: a small working project.
+"""`belvedere init`: create a small working project.
 
-In: a directory, maybe a folder of data files or the address of a source. Out: a script, `belvedere.toml` and, without one of these,
-sample data in it. Overwrites nothing.
+In: a folder, and optionally a folder of data files or the URL of a source. Out: a script, `belvedere.toml` and, without
+a source, sample data in the folder. It overwrites nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCRIPT = "shop.sqrl"
 ON_ERROR = (
     'on_error = "quarantine"     # a view that fails on a row is paused, the others continue; or "null", or "stop"'
 )
-"""A line of the project files that are made over a source; that of the template is in its own."""
+"""Line of project files that are created for a source; the template has its own."""
 ADDRESSES = "write a folder, kafka://host:port or postgres://user@host/database"
 
 
@@ -76,13 +76,13 @@ def command(
 
 
 def _saying_more(made: NewProject) -> NewProject:
-    """The project with what people should know to be there."""
+    """Return the project with comments that explain its settings."""
     file = Path(FILE_NAME)
     return replace(made, contents={**made.contents, file: f"{ON_ERROR}\n\n{made.contents[file]}"})
 
 
 def _over(directory: Path, data: str, registry: str | None) -> NewProject:
-    """The project over what `--from` names."""
+    """Return a project for the source of `--from`."""
     if "://" in data:
         if data.partition("://")[0] not in SCHEMES:
             raise typer.BadParameter(ADDRESSES)

@@ -1,6 +1,6 @@
-"""`belvedere lsp`: the language server, for editors, on standard input and output.
+"""`belvedere lsp`: the language server for editors, on standard input and output.
 
-In: messages of an editor. Out: answers, until it says exit or goes away.
+In: messages of an editor. Out: answers, until the editor sends `exit` or disconnects.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from belvedere.terminal.stores import store_url, with_columns_at_hand
 
 
 def command() -> int:
-    """Serve an editor on standard input and output: diagnostics, completion, hover, definitions, renames, formatting."""
+    """Serve an editor on standard input and output: diagnostics, completion, hover, definitions, renames,
+    formatting."""
     try:
-        from belvedere.language_server.server import make_server  # loaded when the command runs, not for its help
+        from belvedere.language_server.server import make_server  # imported when the command runs, not for its help
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("pygls", "lsprotocol"):
             raise
@@ -29,13 +30,14 @@ def command() -> int:
 
 
 def _project(script: Path) -> ProjectSettings:
-    """The project of a script, with the columns that a store in a file has."""
+    """Return the project of a script, with the columns that a store in a file has recorded."""
     return with_columns_at_hand(load_project(script.parent), script)
 
 
 def _store(script: Path, given: str | None) -> str:
-    """The store of a script: what the editor says, a relative file beside the project file, else what the project says."""
-    from belvedere.store import located  # loaded when the command runs, not for its help
+    """Return the URL of a script's store: the editor's setting, a relative file being beside the project file, else the
+    project's."""
+    from belvedere.store import located  # imported when the command runs, not for its help
 
     project = load_project(script.parent)
     return store_url(located(given, project.directory) if given else None, project, script)

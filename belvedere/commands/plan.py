@@ -1,7 +1,8 @@
-"""`belvedere plan`: what a start of a script would do to its store, before it is done.
+"""`belvedere plan`: the changes that starting a script would make to its store, before they are made.
 
-In: a script, its store. Out: per view whether it is kept, added, changed, dropped or refused, and why; the columns that clients of the API
-will miss; rows and estimated seconds. It writes nothing, and starts no Spark. `belvedere run` shows the same.
+In: a script, its store. Out: whether each view is kept, added, changed, dropped or refused, and why; the columns that
+clients of the API will miss; rows and estimated seconds. It writes nothing and starts no Spark. `belvedere run` shows
+the same.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def command(
     store: StoreOption = None,
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
-    """Show what starting the script would change in the store: views that stay, are filled, are dropped, or cannot be kept."""
+    """Show what starting the script would change in the store: views that stay, are filled, are dropped, or cannot be
+    kept."""
     text, project = read_script(script), load_project(script.parent)
     over = compile_over_store(script, text, store, project, starting=True)
     if has_errors(over.diagnostics):
@@ -98,7 +100,7 @@ def deployment_of(
         found = plan_deployment(catalog, stored, rows, dict.fromkeys(rereadable_inputs(catalog), 1))
         last = store.last_epoch()
         left = () if project is None or last is None else left_slots(catalog, project, last.offsets)
-        if found.again:  # what epochs took of their sources is much to be read
+        if found.again:  # re-reading what earlier epochs read takes long
             past = past_of(catalog, store, found.again)
             broken = {} if project is None else broken_inputs(catalog, project, past, past.spans)
             found = plan_deployment(catalog, stored, rows, {i: past.rows(i) for i in past.spans}, broken)
@@ -134,7 +136,7 @@ def _files_gone(
 
 
 def show_deployment(deployment: Deployment, stream: IO[str]) -> None:
-    """Print what a start would do, what comes of it, and what to do."""
+    """Print the changes of a start, their effects, and what to do."""
     print_table(_table(deployment), stream)
     for line in _lines(deployment):
         stream.write(line + "\n")
@@ -142,9 +144,9 @@ def show_deployment(deployment: Deployment, stream: IO[str]) -> None:
 
 
 def confirm_deployment(deployment: Deployment, shown: Callable[[str], None] | None = None) -> bool:
-    """Show on standard error, or let `shown` show, what a start changes, and ask before it takes away what is served: whether it may.
+    """Show the changes of a start, and ask before it removes served data. Return whether the start may continue.
 
-    Raises B7069 where there is no terminal to ask at.
+    It prints on standard error, or calls `shown`. Raises B7069 if there is no terminal for the question.
     """
     if deployment.is_new or (not deployment.gone and len(deployment.of(ChangeEffect.KEPT)) == len(deployment.changes)):
         return True
@@ -164,7 +166,7 @@ def confirm_deployment(deployment: Deployment, shown: Callable[[str], None] | No
 
 
 def _table(deployment: Deployment) -> Table:
-    """For people: a row for each view."""
+    """Return the text table, with a row per view."""
     table = Table(box=None, pad_edge=False)
     table.add_column("view", no_wrap=True)
     table.add_column("then", no_wrap=True)
@@ -195,9 +197,11 @@ def _lines(deployment: Deployment) -> Iterator[str]:
     counts = ((kind, len(deployment.of(kind))) for kind in ChangeEffect)
     counted = ", ".join(f"{count} {kind}" for kind, count in counts if count)
     seconds = sum(c.seconds for c in deployment.changes)
-    yield f"{counted or 'nothing is served'}; about {seconds:.2g} s of processor time to fill, besides the start of Spark"
+    yield (
+        f"{counted or 'nothing is served'}; about {seconds:.2g} s of processor time to fill, besides the start of Spark"
+    )
 
 
 def _is_there(url: str) -> bool:
-    """Whether there is a store: opening one to write would make it."""
+    """Return whether the store exists, since opening it for writing would create it."""
     return refusal(url, "B7014") is None

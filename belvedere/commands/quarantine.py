@@ -1,7 +1,7 @@
-"""`belvedere quarantine`: views that are paused since they failed: `list` shows them, `retry` makes a run try them
-again at once.
+"""`belvedere quarantine`: views that are paused after a failure. `list` shows them, `retry` makes a run retry them at
+once.
 
-In: a script, its store; for `retry` the address of the run. Out: the views and why they failed. This command changes
+In: a script, its store; for `retry` the URL of the run. Out: the views and why they failed. This command changes
 nothing itself: `retry` calls the run's API (`POST /quarantine/retry`).
 """
 
@@ -83,7 +83,7 @@ def _retry(project: ProjectSettings, url: str | None, token: str | None, json: b
 
 
 def _asked(url: str, token: str | None) -> Any:
-    """The run's answer. Raises B9128 where it gives none."""
+    """Return the run's answer. Raises B9128 if there is none."""
     request = Request(f"{url.rstrip('/')}{PATH}", b"", {"authorization": f"Bearer {token}"} if token else {})
     try:
         with build_opener(ProxyHandler({})).open(request, timeout=TIMEOUT_SECONDS) as answer:

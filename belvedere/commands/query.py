@@ -1,8 +1,9 @@
-"""`belvedere query`: one query of the whole language over files, or over the views of a store as of any epoch, in batch.
+"""`belvedere query`: one query in the whole language over files, or over the views of a store as of any epoch, in
+batch.
 
-In: the query's text, and `name=path` for each table (JSON lines, CSV, Parquet; a file or a directory) or a store's URL. Out: the answer in
-the query's order on stdout, as a table, JSON or CSV; what was wrong in the files, and what is in quarantine, on stderr. Exit code 1 where
-the query is wrong. Queries over stores are in `belvedere.terminal.store_prompt`.
+In: the query's text, and `name=path` for each table (JSON lines, CSV, Parquet; a file or a folder) or a store's URL.
+Out: the result in the query's order on stdout, as a table, JSON or CSV; errors in the files, and views in quarantine,
+on stderr. The exit code is 1 if the query is not valid. Queries over stores are in `belvedere.terminal.store_prompt`.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def command(
             sys.stdout.write(FORMATS[OutputFormat.JSON if json else format](state_rows(state, store)))
             return 0
         if sql is None:
-            from belvedere.terminal.shell import run_shell  # loaded when the command runs, not for its help
+            from belvedere.terminal.shell import run_shell  # imported when the command runs, not for its help
 
             return run_shell(store, script, OutputFormat.JSON if json else format)
         if explain:
@@ -108,7 +109,7 @@ def command(
 
 
 def rejected_notice(answer: QueryAnswer) -> str:
-    """The first rows of the files that no table could take, a line each."""
+    """Return the first rejected rows of the files, one per line."""
     text = ""
     for row in answer.rejected[:SHOWN_REJECTED]:
         place = f"{row.file}:{row.line}" if row.line else row.file
@@ -119,7 +120,7 @@ def rejected_notice(answer: QueryAnswer) -> str:
 
 
 def table_paths(given: Sequence[str]) -> dict[str, Path]:
-    """The tables by name. A wrong form or a path that is not there is a wrong command line."""
+    """Return the tables by name. Raises an error of the command line for an invalid form or a missing path."""
     paths: dict[str, Path] = {}
     for text in given:
         name, equals, path = text.partition("=")
@@ -134,7 +135,8 @@ def table_paths(given: Sequence[str]) -> dict[str, Path]:
 
 
 def query(sql: str, paths: Mapping[str, Path]) -> QueryAnswer:
-    """The answer of one query over tables in files. Raises BelvedereError where it is wrong, before Spark is started."""
+    """Return the answer of one query over tables in files. Raises BelvedereError if it is not valid, before Spark
+    starts."""
     columns = columns_of(paths)
     if mentions_window_by(sql):
         found = check_window_query(sql, {name: Schema(tuple(cs)) for name, cs in columns.items()}, FILE)
@@ -142,13 +144,13 @@ def query(sql: str, paths: Mapping[str, Path]) -> QueryAnswer:
             raise BelvedereError(found)
         if found:
             show(found, {FILE: sql}, stream=sys.stderr)
-        from belvedere.spark.jvm.quiet_session import batch_session  # loads PySpark, which takes a second
+        from belvedere.spark.jvm.quiet_session import batch_session  # imports PySpark, which takes a second
         from belvedere.spark.query_files import query_window_by
 
         with batch_session() as spark:
             return query_window_by(spark, sql, {name: (path, columns[name]) for name, path in paths.items()})
     catalog, template = compile_query(sql, columns, project=load_project(Path.cwd()))
-    from belvedere.spark.jvm.quiet_session import batch_session  # loads PySpark, which takes a second
+    from belvedere.spark.jvm.quiet_session import batch_session  # imports PySpark, which takes a second
     from belvedere.spark.query_files import query_template
 
     with batch_session() as spark:
@@ -156,13 +158,13 @@ def query(sql: str, paths: Mapping[str, Path]) -> QueryAnswer:
 
 
 def columns_of(paths: Mapping[str, Path]) -> dict[str, list[Column]]:
-    """The columns of the tables' files."""
+    """Return the columns of the tables' files."""
     return {name: [Column(f.name, f.type) for f in infer_file(path)] for name, path in paths.items()}
 
 
 def explained(sql: str, paths: Mapping[str, Path]) -> str:
-    """How the windows of a query will be found. Raises BelvedereError where it is wrong."""
-    from belvedere.sqlpp.lower import explain_window_query  # loaded when the command runs, not for its help
+    """Return how the windows of a query are computed. Raises BelvedereError if it is not valid."""
+    from belvedere.sqlpp.lower import explain_window_query  # imported when the command runs, not for its help
 
     if not mentions_window_by(sql):
         raise typer.BadParameter("it explains WINDOW BY, which this query does not use", param_hint="--explain")
@@ -170,7 +172,7 @@ def explained(sql: str, paths: Mapping[str, Path]) -> str:
 
 
 def _instant(text: str) -> int | datetime:
-    """An epoch's number or a time (without a zone: UTC)."""
+    """Return an epoch's number or a time (naive: UTC)."""
     if text.isdecimal():
         return int(text)
     try:

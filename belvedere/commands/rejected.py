@@ -1,7 +1,7 @@
-"""`belvedere rejected`: the rows that no input could take: `list` shows them, `retry` tries them again.
+"""`belvedere rejected`: rows that no input accepted. `list` shows them, `retry` inserts them again.
 
-In: a script, its store. Out: the rows with their reasons; or an epoch in which those arrive that the script as it is now takes. The others
-stay. `retry` needs the store for itself: a run of the script ends first.
+In: a script, its store. Out: the rows with their reasons; or an epoch with the rows that the present script accepts.
+The others remain. `retry` needs exclusive access to the store, so stop a run of the script first.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _list(over: OverStore, json: bool) -> int:
 
 
 def _retry(script: Path, over: OverStore, json: bool, yes: bool) -> int:
-    from belvedere.commands.plan import confirm_deployment, deployment_of  # loads PySpark, which takes a second
+    from belvedere.commands.plan import confirm_deployment, deployment_of  # imports PySpark, which takes a second
     from belvedere.engine.store_folders import state_root
     from belvedere.spark.run.runner import Runner
 
@@ -97,8 +97,8 @@ def _retry(script: Path, over: OverStore, json: bool, yes: bool) -> int:
 
 
 def _rejected(url: str) -> list[dict[str, Any]]:
-    """All rejected rows, in the order of their epochs. Raises B7014 where there is no store."""
-    from belvedere.connectors.run_records import REJECTED  # loaded when the command runs, not for its help
+    """Return all rejected rows, in the order of their epochs. Raises B7014 if there is no store."""
+    from belvedere.connectors.run_records import REJECTED  # imported when the command runs, not for its help
     from belvedere.store import open_reader
 
     reader = open_reader(url)

@@ -1,6 +1,7 @@
-"""`belvedere resend`: let the next run send all of an export again, to a sink that has lost it.
+"""`belvedere resend`: make the next run send a whole export again, to a sink that has lost it.
 
-In: a script, its store, the name of an export. Out: a note in the store. Nothing is sent here, and what the sink still has is not removed.
+In: a script, its store, the name of an export. Out: a note in the store. The command sends nothing, and removes nothing
+from the sink.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
 ) -> int:
     """Make the next run send all rows of an export again."""
-    from belvedere.connectors.exporting.exports import send_again  # loaded when the command runs, not for its help
+    from belvedere.connectors.exporting.exports import send_again  # imported when the command runs, not for its help
     from belvedere.store import open_reader, open_store
 
     text, project = read_script(script), load_project(script.parent)
@@ -36,7 +37,7 @@ def command(
     if has_errors(over.diagnostics):
         show(over.diagnostics, {str(script): text}, stream=sys.stderr)
         return 1
-    open_reader(over.url).close()  # where there is no store, none is made
+    open_reader(over.url).close()  # raises if there is no store, instead of creating one
     with closing(open_store(over.url)) as found:
         found.acquire(f"resend {uuid4().hex}", LEASE_SECONDS)
         names = send_again(over.catalog, over.project.sinks, found, export)

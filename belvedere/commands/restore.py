@@ -1,6 +1,7 @@
-"""`belvedere restore`: a store out of a backup.
+"""`belvedere restore`: restore a store from a backup.
 
-In: a script, a backup's folder, the store to make. Out: the store as of the backup's epoch; the next start goes on from there.
+In: a script, a backup's folder, the store to create. Out: the store as of the backup's epoch; the next start continues
+from there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def command(
 ) -> int:
     """Restore a store from a backup. The store must not exist yet."""
     read_script(script)
-    from belvedere.backups import restore_backup  # loaded when the command runs, not for its help
+    from belvedere.backups import restore_backup  # imported when the command runs, not for its help
     from belvedere.engine.store_folders import JOURNAL_ENDING, folder_of, state_root
 
     project = sound_project(script)
@@ -38,6 +39,7 @@ def command(
         print_json(asdict(contents))
     else:
         typer.echo(
-            f"the store is at epoch {contents.epoch:,} of {contents.clock}; `belvedere run {script}` continues from there"
+            f"the store is at epoch {contents.epoch:,} of {contents.clock}; `belvedere run {script}` continues from "
+            "there"
         )
     return 0

@@ -1,7 +1,8 @@
 """`belvedere run`: maintain a script's views and serve them.
 
-In: a script, a store, a port. Out: the API's address as the first line, then a line or a live table per epoch; exit code 0 when it was
-stopped or `--once` is done, 1 where script, data or store are wrong. The API runs in processes of its own; this one runs Spark.
+In: a script, a store, a port. Out: the API's URL as the first line, then a line per epoch or a live table. The exit
+code is 0 after a stop or `--once`, and 1 on errors in script, data or store. Separate processes run the API; this one
+runs Spark.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def _maintained(
     json: bool,
     log: LogFormat,
 ) -> int | None:
-    """The exit code; None where a run on standby has found that the script is to be compiled again."""
+    """Return the exit code; None if a run on standby has found that the script must be compiled again."""
     text = read_script(script)
     project = load_project(script.parent)
     if master is not None:
@@ -99,11 +100,11 @@ def _maintained(
     from belvedere.commands.plan import (
         confirm_deployment,
         deployment_of,
-    )  # loaded when the command runs, not for its help
+    )  # imported when the command runs, not for its help
     from belvedere.engine.store_folders import state_root
     from belvedere.store.dialects.connection_retry import keep_trying
 
-    if not has_errors(project.diagnostics):  # which may be about the store
+    if not has_errors(project.diagnostics):  # otherwise its store may be wrong
         waits = standby or project.standby
         keep_trying(lambda: bring_up_to_date(store_url(store, project, script), log, waits))
     over = keep_trying(lambda: compile_over_store(script, text, store, project, starting=True))
@@ -116,7 +117,7 @@ def _maintained(
     deployment = keep_trying(lambda: deployment_of(catalog, url, project, state))
     if not yes and not confirm_deployment(deployment, None if log is LogFormat.TEXT else _log_plan):
         return 1
-    if deployment.refusals:  # before the API and Spark start for nothing
+    if deployment.refusals:  # before the API and Spark start
         raise deployment.refusals[0]
     address = (host_of(host, project), port_of(port, project))
 
@@ -142,11 +143,11 @@ def _maintained(
 
 
 def bring_up_to_date(url: str, log: LogFormat, waits: bool = False) -> None:
-    """Let a store of an earlier version become one of this version, before anything reads it; say so.
+    """Migrate a store of an earlier version to this version before it is read, and report that.
 
-    `waits`: while a run of that version has the store, wait for its end.
+    `waits`: if a run of that version holds the store, wait for its end.
     """
-    from belvedere.store import migrate_store  # loaded when the command runs, not for its help
+    from belvedere.store import migrate_store  # imported when the command runs, not for its help
     from belvedere.store.system import FORMAT
 
     while True:
@@ -187,13 +188,13 @@ def run(
 
     With `unchanged`, wait while another run has the store. Return False if the script must be compiled again.
     """
-    from belvedere.api.serving.processes import server_settings, start_api  # loads PySpark, which takes a second
+    from belvedere.api.serving.processes import server_settings, start_api  # imports PySpark, which takes a second
     from belvedere.commands.calibrate import costs_path
     from belvedere.spark.run.runner import Runner
     from belvedere.terminal.run_display import display_for
 
     host, port = address
-    server_settings(host, project.api)  # an address that would be refused is reported before anything starts
+    server_settings(host, project.api)  # reports an invalid address before anything starts
     use_java()
     display = display_for(json) if log is LogFormat.TEXT else LogLines(json)
 

@@ -49,7 +49,8 @@ def command(
         str | None, typer.Option("--role", help="with --graphql and --type-policies: only the part that this role sees")
     ] = None,
 ) -> int:
-    """Print the columns of imported tables, to paste; `schema accept SCRIPT` accepts new columns and wider types at the next start."""
+    """Print the columns of imported tables, to paste; `schema accept SCRIPT` accepts new columns and wider types at the
+    next start."""
     accepts = len(words) == 2 and words[0] == ACCEPT
     if len(words) != 1 and not accepts:
         raise typer.BadParameter("write `belvedere schema SCRIPT` or `belvedere schema accept SCRIPT`")
@@ -98,7 +99,7 @@ def command(
 
 
 def _print_graphql(catalog: Catalog, project: ProjectSettings, role: str | None, policies: bool) -> int:
-    from belvedere.api.graphql.schema_text import (  # loaded when the command runs, not for its help
+    from belvedere.api.graphql.schema_text import (  # imported when the command runs, not for its help
         printed_policies,
         printed_schema,
     )
@@ -137,7 +138,7 @@ def _as_json(source: str, table: str, schema: pa.Schema) -> dict[str, Any]:
 
 
 def _pasted(schema: pa.Schema) -> list[str]:
-    """Columns as belvedere.toml has them; names that are no plain keys in quotes."""
+    """Return columns in the form of belvedere.toml; names that are not plain keys are quoted."""
     names = (
         f.name if f.name.isascii() and f.name.replace("_", "a").replace("-", "a").isalnum() else in_quotes(f.name)
         for f in schema

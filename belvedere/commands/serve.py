@@ -1,6 +1,7 @@
 """`belvedere serve`: the API alone, over an existing store.
 
-In: a script, a store's URL, an address. Out: the API's URL on the first line, then nothing until it is stopped. It starts no Spark.
+In: a script, a store's URL, an address. Out: the API's URL on the first line, then nothing until it is stopped. It
+starts no Spark.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _served(script: Path, store: str | None, port: int | None, host: str | None,
         report(over.diagnostics, {str(script): text}, log)
         return 1
     url, project, catalog = over.url, over.project, over.catalog
-    from belvedere.api.reads.entities import model_of  # loaded when the command runs, not for its help
+    from belvedere.api.reads.entities import model_of  # imported when the command runs, not for its help
     from belvedere.api.serving.processes import DEFAULT_PORT, start_api
     from belvedere.store import open_reader
 
@@ -76,6 +77,6 @@ def _print(text: str) -> None:
 
 
 def _report_omitted(omitted: tuple[Diagnostic, ...], script: Path, text: str, log: LogFormat) -> None:
-    """Relationships and templates that the API cannot show are warnings: everything else is served."""
+    """Report relationships and templates that the API cannot show as warnings; everything else is served."""
     if omitted:
         report([replace(d, severity=Severity.WARNING) for d in omitted], {str(script): text}, log)

@@ -1,7 +1,7 @@
-"""`belvedere sources`: what the sources of a project have, how far its store has it, and what waits for its sinks.
+"""`belvedere sources`: the contents of a project's sources, the progress of its store, and the backlog of its sinks.
 
-In: a script, its project file, its store where there is one. Out: a row for each table, partition, slot and export. A source that does
-not answer has its row, too. It starts no Spark, reads no message, and asks no sink.
+In: a script, its project file, its store if it exists. Out: a row per table, partition, slot and export. A source that
+does not answer also has a row. It starts no Spark, reads no messages, and contacts no sink.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _reader(url: str, must_be: bool) -> Reader | None:
 
 
 def _imports(catalog: Catalog, reader: Reader | None) -> dict[str, list[Imported]]:
-    """The script's inputs by source, with what the store has of them."""
+    """Return the script's inputs by source, with the store's progress."""
     last = None if reader is None else reader.last_epoch()
     files = {} if reader is None or last is None else _files(reader)
     found: dict[str, list[Imported]] = {}
@@ -95,7 +95,7 @@ def _imports(catalog: Catalog, reader: Reader | None) -> dict[str, list[Imported
 
 
 def _files(reader: Reader) -> dict[str, dict[str, int]]:
-    """By input id and name how many bytes of files were read."""
+    """Return the number of bytes read per file, by input id."""
     try:
         return lengths_read(reader)
     except BelvedereError as error:
@@ -114,7 +114,8 @@ def _reported(name: str, project: ProjectSettings, finder: SourceTables, imports
 
 def _exports(catalog: Catalog, project: ProjectSettings, reader: Reader | None) -> dict[tuple[str, str], ExportBacklog]:
     """Return the backlog of exports by sink and target; empty if there is no store."""
-    from belvedere.connectors.exporting.exports import waiting_exports  # loaded when the command runs, not for its help
+    # imported when the command runs, not for its help
+    from belvedere.connectors.exporting.exports import waiting_exports
 
     if reader is None:
         return {}
@@ -211,7 +212,7 @@ def _sink_table(rows: Iterator[dict[str, Any]]) -> Table:
 
 
 def _facts(facts: Mapping[str, Any]) -> str:
-    """`3 partitions, not published, wal_status reserved`."""
+    """Return facts as text: `3 partitions, not published, wal_status reserved`."""
     return ", ".join(_fact(name, value) for name, value in facts.items())
 
 
@@ -222,7 +223,7 @@ def _fact(name: str, value: Any) -> str:
 
 
 def _counted(value: int, plural: str) -> str:
-    """`1 partition`, `2 partitions`."""
+    """Return a number with its noun: `1 partition`, `2 partitions`."""
     return f"{value:,} {plural.removesuffix('s') if value == 1 else plural}"
 
 

@@ -1,7 +1,7 @@
 """`belvedere test`: run golden `.test` files.
 
-In: files, or folders that are searched for `*.test`. Out: a line per file and a difference per failure, or JSON, and JUnit's XML; with
-`--update` the files with their expectations as they are now. One Spark session serves all files and starts only where one steps.
+In: files, or folders that are searched for `*.test`. Out: a line per file and a difference per failure, or JSON, and
+JUnit XML; with `--update` the files with new expectations. All files share one Spark session, which starts on demand.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def command(
 
 
 def find_tests(paths: list[Path]) -> list[Path]:
-    """The files named and those in the folders named, each once. Raises BadParameter where there are none."""
+    """Return the given files and those in the given folders, without duplicates. Raises BadParameter if there are
+    none."""
     found: dict[Path, None] = {}
     for path in paths:
         inside = [
@@ -85,7 +86,7 @@ def find_tests(paths: list[Path]) -> list[Path]:
 
 
 def refuse(malformed: list[Diagnostic], texts: dict[str, str], *, json: bool) -> int:
-    """Say what is wrong with test files; nothing runs."""
+    """Report the errors of test files, without running a test."""
     if json:
         print_json({"ok": False, "diagnostics": diagnostics_json(malformed, texts), "files": []})
     else:
@@ -94,7 +95,7 @@ def refuse(malformed: list[Diagnostic], texts: dict[str, str], *, json: bool) ->
 
 
 def write_junit(file: Path | None, text: str) -> None:
-    """Write JUnit's XML, where it is wanted. Raises BadParameter where it cannot be written."""
+    """Write JUnit XML if a file is given. Raises BadParameter if it cannot be written."""
     if file is None:
         return
     try:
@@ -105,7 +106,7 @@ def write_junit(file: Path | None, text: str) -> None:
 
 @contextmanager
 def shared_session(way: UnderWay) -> Iterator[Callable[[], Any]]:
-    """The Spark session of all tests, started when the first one asks for it."""
+    """Yield a function that returns the Spark session of all tests, which starts at its first call."""
     with ExitStack() as stack:
 
         @cache
@@ -129,7 +130,10 @@ class TestRun:
 
 
 def run_file(path: Path, scenarios: list[Scenario], run: TestRun) -> list[Outcome]:
-    """Run the scenarios of one file and print the results; with `update`, only failures that cannot be updated are printed whole."""
+    """Run the scenarios of one file and print the results.
+
+    With `update` it prints only failures that cannot be updated in full.
+    """
     outcomes = []
     for scenario in scenarios:
         run.way.say(f"{path}: {run.done + 1} of {run.scenarios}, {scenario.title}", run.done, run.scenarios)
@@ -145,7 +149,7 @@ def run_file(path: Path, scenarios: list[Scenario], run: TestRun) -> list[Outcom
 
 
 def counted(outcomes: list[Outcome], *, update: bool) -> str:
-    """How many scenarios passed, failed, and are updated."""
+    """Return how many scenarios passed, failed, and were updated, as text."""
     written = sum(not o.ok and fixable(o) for o in outcomes) if update else 0
     failed = sum(not o.ok for o in outcomes) - written
     said = [f"{failed} of {len(outcomes)} failed"] if failed else []
@@ -165,7 +169,7 @@ def failure_text(path: Path, outcome: Outcome) -> str:
 
 
 def difference(check: Expectation) -> list[str]:
-    """`-` what was expected, `+` what is; of a table `^` under the cells that differ."""
+    """Return the lines of a difference: `-` expected, `+` actual; for a table `^` marks the cells that differ."""
     if check.actual is None:
         return check.message.split("\n")
     table = _as_table(check)
@@ -189,19 +193,19 @@ def _coloured(lines: list[str]) -> list[str]:
 
 
 def fixable(outcome: Outcome) -> bool:
-    """Whether every failure can be written into the file as what is expected."""
+    """Return whether every failure can be written to the file as the new expectation."""
     return not outcome.trouble and all(c.ok or c.actual is not None for c in outcome.checks)
 
 
 def write_update(path: Path, text: str, outcomes: list[Outcome]) -> None:
-    """Rewrite the file where something was not as expected."""
+    """Rewrite the file if an expectation was not met."""
     new = updated(text, [c for o in outcomes for c in o.checks])
     if new != text:
         path.write_text(new, encoding="utf-8")
 
 
 def totals(results: dict[Path, list[Outcome]], *, update: bool) -> str:
-    """One line about all files."""
+    """Return a line about all files."""
     outcomes = [o for found in results.values() for o in found]
     scenarios = f"{len(outcomes)} scenario{'' if len(outcomes) == 1 else 's'}"
     files = f"{len(results)} file{'' if len(results) == 1 else 's'}"
@@ -211,7 +215,7 @@ def totals(results: dict[Path, list[Outcome]], *, update: bool) -> str:
 
 
 def as_json(results: dict[Path, list[Outcome]]) -> dict[str, Any]:
-    """The results as plain values."""
+    """Return the results as plain values."""
     files = [{"file": str(path), "scenarios": [_scenario_json(o) for o in found]} for path, found in results.items()]
     return {"ok": all(o.ok for found in results.values() for o in found), "files": files}
 

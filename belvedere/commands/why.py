@@ -1,7 +1,7 @@
-"""`belvedere why`: the rows that a row of a view was made of, view by view down to the inputs.
+"""`belvedere why`: the rows that a row of a view was computed from, view by view down to the inputs.
 
-In: a script, a view, a condition that exactly one row of the view meets, the store. Out: a tree for people, or JSON.
-The view's plan is read backwards over the stored rows. The database answers, and Spark where the database cannot.
+In: a script, a view, a condition that exactly one row of the view meets, the store. Out: a tree as text, or JSON. The
+view's plan is traced backwards over the stored rows, by the database, or by Spark if the database cannot.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def command(
 
 @contextmanager
 def open_query_runner(store: str | None, script: Path) -> Iterator[tuple[QueryRunner, Vocabulary]]:
-    """A script's store as it can be asked, with what conditions may name; Spark starts where the database does not answer."""
-    from belvedere.spark.plan_answers import by_spark  # loads PySpark, which takes a second
+    """Yield a query runner for a script's store, and the names that conditions may use; Spark starts on demand."""
+    from belvedere.spark.plan_answers import by_spark  # imports PySpark, which takes a second
 
     with ExitStack() as opened:
         tables = opened.enter_context(open_store_tables(store, script))
@@ -69,7 +69,7 @@ def open_query_runner(store: str | None, script: Path) -> Iterator[tuple[QueryRu
         assert known.compiled is not None
 
         def session() -> SparkSession:
-            from belvedere.spark.jvm.quiet_session import batch_session  # loads PySpark, which takes a second
+            from belvedere.spark.jvm.quiet_session import batch_session  # imports PySpark, which takes a second
 
             return opened.enter_context(batch_session())
 

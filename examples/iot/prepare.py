@@ -1,4 +1,4 @@
-"""Write the sensor example's tables as small files: three hours of readings, always the same ones.
+"""Write the sensor example's tables as small files: three hours of readings.
 
 In: a folder. Out: `<folder>/Sensors/*.jsonl` and `<folder>/SensorReading/*.jsonl`, one file per half hour of readings.
 They contain typical problems of real data: a sensor that moves to another machine, a silent one, readings without a
@@ -25,13 +25,13 @@ Row = dict[str, Any]
 
 
 def placements() -> tuple[list[Row], list[Row]]:
-    """The rows of `Sensors` at the start, and those of the later change: sensor 4 moves to machine 101."""
+    """Return the rows of `Sensors` at the start, and those of a later change: sensor 4 moves to machine 101."""
     first = [{"sensorid": sensor, "machineid": machine} for sensor, machine in PLACEMENTS.items()]
     return first, [{"sensorid": MOVED, "machineid": 101}]
 
 
 def readings(since: datetime, until: datetime) -> Iterator[Row]:
-    """The rows of `SensorReading` in a half-open span of time, in order."""
+    """Yield the rows of `SensorReading` in a half-open range of time, in order."""
     moment = since
     while moment < until:
         second = int((moment - START).total_seconds())
@@ -53,7 +53,7 @@ def _temperature(sensor: int, second: int) -> float | None:
 
 
 def write(folder: Path) -> None:
-    """Write all files; the later placement has the name that sorts last."""
+    """Write all files; the later placement's file name sorts last."""
     first, later = placements()
     _write_lines(folder / "Sensors" / "1.jsonl", first)
     _write_lines(folder / "Sensors" / "2.jsonl", later)

@@ -1,7 +1,8 @@
-"""Write the shipping example's tables as small files: two weeks of orders, of the parcels they become, and of where these were seen.
+"""Write the shipping example's tables as small files: two weeks of orders, their parcels, and the parcels' stops.
 
-In: a folder, the moment at which the data ends (default: now, so that `now()` finds it recent), and a pause between two days. Out: JSON
-lines in `<folder>/Customers`, `Carriers`, `Warehouses`, `Orders`, `Shipments` and `Stops`, a file a day. The same seed gives the same rows.
+In: a folder, the time at which the data ends (default: now, so that it is recent for `now()`), and a pause between two
+days. Out: JSON lines in `<folder>/Customers`, `Carriers`, `Warehouses`, `Orders`, `Shipments` and `Stops`, one file per
+day. The same seed gives the same rows.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Row = dict[str, Any]
 
 
 def days(end: datetime, seed: int = 1) -> list[dict[str, list[Row]]]:
-    """The rows of each table, day by day, in the order in which they come; the last day ends at `end`."""
+    """Return the rows of each table, day by day, in the order of arrival; the last day ends at `end`."""
     chance = random.Random(seed)
     start = end - DAYS * DAY
     moments: dict[str, list[tuple[datetime, Row]]] = {table: [] for table in TABLES}
@@ -55,7 +56,7 @@ def _reference_data(chance: random.Random, start: datetime, moments: dict[str, l
         moments["Carriers"].append((start, {"carrier_id": number, "name": name, "updated_at": _text(start)}))
     for number in range(1, CUSTOMERS + 1):
         moments["Customers"].append((start, _customer(chance, number, start)))
-    for day in range(1, DAYS):  # somebody moves
+    for day in range(1, DAYS):  # a customer moves
         moved = start + day * DAY + timedelta(hours=chance.randint(0, 23))
         moments["Customers"].append((moved, _customer(chance, chance.randint(1, CUSTOMERS), moved)))
 
@@ -72,7 +73,7 @@ def _customer(chance: random.Random, number: int, moment: datetime) -> Row:
 def _order(
     chance: random.Random, number: int, moment: datetime, moments: dict[str, list[tuple[datetime, Row]]]
 ) -> None:
-    """An order of one to four products, and the one or two parcels that it becomes some hours later."""
+    """Create an order of one to four products, and its one or two parcels some hours later."""
     skus = chance.sample(list(PRODUCTS), chance.randint(1, 4))
     items = [
         {"sku": sku, "quantity": chance.randint(1, 5), "price": f"{PRODUCTS[sku] + chance.randint(0, 99) / 100:.2f}"}
@@ -99,7 +100,7 @@ def _stops(
     slowness: int,
     moments: dict[str, list[tuple[datetime, Row]]],
 ) -> None:
-    """Where a parcel is seen: some warehouses, then its end. One in twelve is lost on the way."""
+    """Create the stops of a parcel: some warehouses, then the destination. One in twelve parcels is lost."""
     seen, places = sent, chance.sample(range(1, len(CITIES) + 1), chance.randint(1, 4))
     statuses = ["sorted"] * len(places) + (["lost"] if chance.random() < 1 / 12 else ["out for delivery", "delivered"])
     for place, status in enumerate(statuses):

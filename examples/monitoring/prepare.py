@@ -1,7 +1,8 @@
 """Write the monitoring example's data: readings that end about now, placements that change, and groups of machines.
 
-In: a folder, and the moment at which the readings end (default: now, so that `now()` finds them recent). Out: JSON lines in
-`<folder>/sensordata/SensorReading`, `<folder>/sensordata/Sensors` and `<folder>/iotapp/MonitorGroup`. Nothing is random.
+In: a folder, and the time at which the readings end (default: now, so that they are recent for `now()`). Out: JSON
+lines in `<folder>/sensordata/SensorReading`, `<folder>/sensordata/Sensors` and `<folder>/iotapp/MonitorGroup`. Nothing
+is random.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ HOURS, EVERY = 3, timedelta(seconds=15)
 
 
 def readings(since: datetime, until: datetime) -> Iterator[Row]:
-    """The rows of `SensorReading` from one moment to just before another."""
+    """Yield the rows of `SensorReading` from `since` to before `until`."""
     moment = since
     while moment < until:
         step = int(moment.timestamp() / EVERY.total_seconds())
@@ -54,7 +55,7 @@ def readings(since: datetime, until: datetime) -> Iterator[Row]:
 
 
 def write(folder: Path, end: datetime) -> None:
-    """Write all files; one per half hour of readings."""
+    """Write all files, one per half hour of readings."""
     end = end.astimezone(UTC).replace(second=0, microsecond=0)
     start = end - timedelta(hours=HOURS)
     placed = [{"sensorid": sensor, "machineid": machine} for sensor, machine in PLACEMENTS.items()]

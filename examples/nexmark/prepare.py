@@ -1,10 +1,10 @@
-"""Make the events of an online auction: persons, their auctions and the bids on them, in the proportion 1 : 3 : 46.
+"""Generate the events of an online auction: persons, their auctions and the bids on them, in the proportion 1 : 3 : 46.
 
-In: which events (the first, the one after the last), a seed, a rate. Out: Arrow tables `Person`, `Auction`, `Bid`, or their
-files. Each event depends on its number and the seed alone, so however a range is cut, the rows are the same. Half of the
-bids go to one hot auction of each hundred, three quarters of auctions and bids come from one hot person of each hundred, and
-event times are up to `disorder` out of order. The model is the one of the NEXMark suite (Tucker et al., 'NEXMark: a
-benchmark for queries over data streams', 2002); its hot keys are those of Apache Beam's edition.
+In: a range of event numbers, a seed, a rate. Out: Arrow tables `Person`, `Auction`, `Bid`, or their files. Each event
+depends only on its number and the seed, so the rows do not depend on the ranges. Half of the bids go to one hot auction
+of each hundred. Three quarters of auctions and bids come from one hot person of each hundred. Event times are up to
+`disorder` out of order. The model is that of the NEXMark suite (Tucker et al., 'NEXMark: a benchmark for queries over
+data streams', 2002), with the hot keys of Apache Beam's edition.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Options:
 
 
 def events(first: int, until: int, options: Options | None = None) -> dict[str, pa.Table]:
-    """The tables' rows of the events `first` to `until`, without `until`."""
+    """Return the tables' rows of the events from `first` to before `until`."""
     chosen = options or Options()
     numbers = np.arange(first, until, dtype=np.int64)
     place = numbers % ROUND
@@ -60,13 +60,14 @@ def events(first: int, until: int, options: Options | None = None) -> dict[str, 
 
 
 def side_input() -> pa.Table:
-    """The small table that q13 looks bids up in: a label for three of four auctions, by the rest of the number by 10,000."""
+    """Return the small table that q13 joins bids with: labels for three of four auctions, by auction number modulo
+    10,000."""
     keys = [k for k in range(10_000) if k % 4]
     return pa.table({"key": pa.array(keys, pa.int64()), "label": [f"label-{k}" for k in keys]})
 
 
 class _Draw:
-    """Random numbers that depend on the event, the purpose and the seed: SplitMix64 over their sum."""
+    """Random numbers that depend on the event, the purpose and the seed: SplitMix64 of their sum."""
 
     def __init__(self, options: Options):
         self.options = options
@@ -79,19 +80,19 @@ class _Draw:
         return x ^ (x >> np.uint64(31))
 
     def below(self, numbers: Numbers, purpose: int, limit: int) -> Numbers:
-        """Whole numbers from 0 to `limit`, without it."""
+        """Return integers from 0 to before `limit`."""
         return (self.bits(numbers, purpose) % np.uint64(limit)).astype(np.int64)
 
     def part(self, numbers: Numbers, purpose: int) -> Numbers:
-        """Numbers from 0 to 1, without 1."""
+        """Return numbers from 0 to before 1."""
         return (self.bits(numbers, purpose) >> np.uint64(11)).astype(np.float64) / 2.0**53
 
     def price(self, numbers: Numbers, purpose: int) -> Numbers:
-        """Cents: as many between 1 and 10 dollars as between 10 and 100, up to a million."""
+        """Return prices in cents, log-uniform: as many from 1 to 10 dollars as from 10 to 100, up to a million."""
         return np.rint(10 ** (self.part(numbers, purpose) * 6) * 100).astype(np.int64)
 
     def time(self, numbers: Numbers) -> Numbers:
-        """Microseconds since 1970, out of order by up to the disorder, to the millisecond."""
+        """Return microseconds since 1970, out of order by up to the disorder, rounded to milliseconds."""
         regular = numbers * 1_000_000 // self.options.rate
         early = (self.part(numbers, 1) * self.options.disorder * 1_000_000).astype(np.int64)
         return int(START.timestamp()) * 1_000_000 + (regular - early) // 1_000 * 1_000
@@ -106,7 +107,8 @@ def _last_auction(numbers: Numbers) -> Numbers:
 
 
 def _some_person(numbers: Numbers, draw: _Draw, purpose: int, hot_place: int) -> Numbers:
-    """Three of four times the hot person of the hundred, else one of the last thousand, or one that comes soon."""
+    """Return persons: in three of four cases the hot person of the hundred, else one of the last thousand or of the
+    next few."""
     last = _last_person(numbers)
     active = np.minimum(last, ACTIVE_PERSONS)
     usual = last - active + (draw.part(numbers, purpose) * (active + AHEAD)).astype(np.int64)
@@ -200,7 +202,10 @@ def _join(parts: Sequence[pa.Array | str], between: str = "") -> pa.Array:
 
 
 def write(folder: Path, count: int, each: int, options: Options | None = None, pause: float = 0.0) -> None:
-    """Write `count` events, `each` of them to a file of each table; the names sort by time, files are renamed into place."""
+    """Write `count` events in files with `each` events per table.
+
+    File names sort by time, and files are renamed when they are complete.
+    """
     _write_lines(folder / "SideInput" / "0.jsonl", side_input())
     for first in range(0, count, each):
         for name, rows in events(first, min(first + each, count), options).items():
@@ -222,7 +227,7 @@ def _write_lines(path: Path, rows: pa.Table) -> None:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="write the events of an online auction as files")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "data" / "auctions")
     parser.add_argument("--events", type=int, default=50_000, help="how many")

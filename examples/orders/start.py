@@ -1,9 +1,9 @@
-"""The whole example by one command: a broker and a Postgres of its own, the run with its API, and orders without end.
+"""Start the whole example with one command: a Kafka broker, a Postgres, the run with its API, and a stream of orders.
 
     python examples/orders/start.py [--port 8080] [--rate 2] [--seconds N]
 
-In: what Belvedere's `dev` extra brings, and Java. Out: lines that say where to look. All data is in `examples/orders/data`: a second start
-goes on with it. Ctrl-C ends everything that was started.
+In: the packages of Belvedere's `dev` extra, and Java. Out: lines with the URLs. All data is in `examples/orders/data`;
+a second start continues with it. Ctrl-C ends all processes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PARTITIONS = 3
 
 @contextmanager
 def servers(folder: Path) -> Iterator[tuple[str, str]]:
-    """A broker with the topics, and a Postgres with the customers: their addresses."""
+    """Yield the addresses of a broker with the topics, and of a Postgres with the customers."""
     folder.mkdir(parents=True, exist_ok=True)
     broker = Broker(folder / "kafka").start()
     try:
@@ -55,7 +55,7 @@ def servers(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def make_topics(address: str) -> None:
-    """The topics, where they are not there. The one of the view keeps the newest message of each key."""
+    """Create the topics if they do not exist. The view's topic is compacted."""
     admin = AdminClient({"bootstrap.servers": address})
     there = admin.list_topics(timeout=10).topics
     compact = {"cleanup.policy": "compact"}
@@ -69,7 +69,7 @@ def make_topics(address: str) -> None:
 
 
 def make_customers(url: str) -> None:
-    """The table of customers and its publication, where they are not there."""
+    """Create the table of customers and its publication if they do not exist."""
     with psycopg.connect(url, autocommit=True) as connection:
         if connection.execute("SELECT to_regclass('customers')").fetchone() != (None,):
             return
@@ -83,7 +83,8 @@ def make_customers(url: str) -> None:
 
 
 def orders_so_far(address: str, patience: float = 30.0) -> int:
-    """How many orders the topic has: their numbers go on there. A topic that was just made is not there at once."""
+    """Return the number of orders in the topic, from which numbers continue. A new topic may need a moment to
+    appear."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "none", "log_level": 0})
     deadline = time.monotonic() + patience
     try:
@@ -102,7 +103,7 @@ def orders_so_far(address: str, patience: float = 30.0) -> int:
 
 
 def trade(address: str, url: str, rate: float) -> Iterator[None]:
-    """Orders, payments when they are due, and people who move: `rate` orders a second. Each step is one order."""
+    """Create orders, due payments, and moves of customers: `rate` orders per second. Each step is one order."""
     producer = Producer({"bootstrap.servers": address, "linger.ms": 5})
     coming: list[tuple[str, int, dict[str, Any]]] = []
 
@@ -128,7 +129,7 @@ def trade(address: str, url: str, rate: float) -> Iterator[None]:
 
 
 def told(kafka: str, postgres: str, port: int) -> str:
-    """Where to look."""
+    """Return the URLs to look at."""
     return f"""
 revenue by city, late payments, live:  http://127.0.0.1:{port}
 GraphQL:                               http://127.0.0.1:{port}/graphql
@@ -140,7 +141,7 @@ Ctrl-C ends all of it
 
 
 def is_free(port: int) -> bool:
-    """Whether the API can listen on a port: asked before anything starts."""
+    """Return whether the API can listen on a port, before anything is started."""
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError:
@@ -149,7 +150,7 @@ def is_free(port: int) -> bool:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="An order stream in Kafka, customers in Postgres, views over both.")
     parser.add_argument("--port", type=int, default=8080, help="the API's")
     parser.add_argument("--rate", type=float, default=2.0, help="orders a second")
@@ -172,7 +173,7 @@ def main() -> int:
 
 
 def run_over(kafka: str, postgres: str, options: argparse.Namespace) -> int:
-    """The run and the orders, until Ctrl-C, the time that was given, or the end of the run: its exit code."""
+    """Run the example until Ctrl-C, the given time, or the end of the run. Return the exit code."""
     end = time.monotonic() + options.seconds
     orders_so_far(kafka)
     environment = os.environ | {"ORDERS_KAFKA": kafka, "ORDERS_POSTGRES": postgres}

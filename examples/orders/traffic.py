@@ -1,4 +1,4 @@
-"""Activity in the shop: customers, orders, payments, people who move. The same number gives the same order.
+"""Activity in the shop: customers, orders, payments, moves of customers. The same number gives the same order.
 
 In: numbers, a time. Out: rows as dicts. It sends nothing.
 """
@@ -12,23 +12,23 @@ from typing import Any
 CITIES = ("Berlin", "Köln", "Łódź", "Ghent", "Zürich", "Praha")
 NAMES = ("Ada", "Bo", "Chloé", "Dirk", "Ewa", "Femke", "Goran", "Hana", "İnci", "Jörg", "Katja", "Lars")
 DUE = timedelta(seconds=20)
-"""An order is to be paid so soon."""
+"""Time within which an order must be paid."""
 LATE_SHARE, NEVER_SHARE = 0.15, 0.05
 
 
 def customers() -> list[dict[str, Any]]:
-    """The customers as the shop begins."""
+    """Return the initial customers."""
     return [{"id": n, "name": name, "city": CITIES[n % len(CITIES)]} for n, name in enumerate(NAMES, 1)]
 
 
 def move(number: int) -> tuple[int, str]:
-    """A customer who moves, and where to."""
+    """Return a customer who moves, and the new city."""
     chance = random.Random(f"move {number}")
     return chance.randint(1, len(NAMES)), chance.choice(CITIES)
 
 
 def order(number: int, at: datetime) -> dict[str, Any]:
-    """An order."""
+    """Return an order."""
     chance = random.Random(f"order {number}")
     amount = f"{chance.randint(500, 20_000) / 100:.2f}"
     times = {"ordered_at": at.isoformat(), "due_at": (at + DUE).isoformat()}
@@ -36,7 +36,7 @@ def order(number: int, at: datetime) -> dict[str, Any]:
 
 
 def payment(number: int, at: datetime) -> dict[str, Any] | None:
-    """The payment of an order that was made at a time: most come soon, some too late, some never."""
+    """Return the payment of an order made at a time: most are soon, some too late, some missing (None)."""
     chance = random.Random(f"payment {number}")
     kind = chance.random()
     if kind < NEVER_SHARE:

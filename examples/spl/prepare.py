@@ -1,7 +1,8 @@
-"""Write the market example's tables as small files: half an hour of trades and quotes of four shares, always the same ones.
+"""Write the market example's tables as small files: half an hour of trades and quotes of four shares.
 
-In: a folder. Out: `<folder>/Trades/*.jsonl` and `<folder>/Quotes/*.jsonl`, one file per five minutes. Prices wander up and down, one share
-is traded seldom, and trades come in the order of their times. Nothing is random: a second run writes the same bytes.
+In: a folder. Out: `<folder>/Trades/*.jsonl` and `<folder>/Quotes/*.jsonl`, one file per five minutes. Prices rise and
+fall, one share is rarely traded, and trades are in order of time. Nothing is random: a second run writes the same
+bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Row = dict[str, Any]
 
 
 def trades(since: datetime, until: datetime) -> Iterator[Row]:
-    """The rows of `Trades` in a half-open span of time, in order."""
+    """Yield the rows of `Trades` in a half-open range of time, in order."""
     moment = since
     while moment < until:
         step = int((moment - START) / EVERY)
@@ -40,7 +41,7 @@ def trades(since: datetime, until: datetime) -> Iterator[Row]:
 
 
 def quotes(since: datetime, until: datetime) -> Iterator[Row]:
-    """The rows of `Quotes` in a half-open span of time, in order."""
+    """Yield the rows of `Quotes` in a half-open range of time, in order."""
     moment = since
     while moment < until:
         step = int((moment - START) / EVERY)

@@ -1,1 +1,1 @@
-"""Servers of one's own, which examples, tests and benches start: `kafka`, `postgres`."""
+"""Local servers for examples, tests and benches: `kafka`, `postgres`."""

@@ -1,9 +1,8 @@
-"""A Kafka broker for tests, benches and examples: its programs come once by PySpark's own Ivy into a folder of the user's cache.
+"""A Kafka broker for tests, benches and examples, on Java. PySpark's Ivy downloads its jars once into the user's cache.
 
-Java runs them.
-
-In: a folder for its data. Out: a broker (KRaft, one node, no encryption) on a free port of 127.0.0.1. Where the programs cannot be had,
-tests that need them are skipped. As a program it runs until it is ended, and prints its address: `python -m tools.servers.kafka FOLDER`.
+In: a folder for its data. Out: a broker (KRaft, one node, no encryption) on a free port of 127.0.0.1. Tests that need
+the jars are skipped if they cannot be downloaded. As a program it prints its address and runs until it is ended:
+`python -m tools.servers.kafka FOLDER`.
 """
 
 from __future__ import annotations
@@ -56,20 +55,20 @@ log.cleaner.backoff.ms=500
 
 PORT = re.compile(r"PLAINTEXT://127\.0\.0\.1:(\d+)")
 PATIENCE = 180.0
-"""Seconds in which a broker answers also on a machine that is busy."""
+"""Maximum seconds to wait for a broker's answer, also on a busy machine."""
 
 
 class NoPrograms(Exception):
-    """The broker's programs cannot be had here."""
+    """Raised if the broker's jars cannot be downloaded."""
 
 
 class NotStarted(Exception):
-    """The broker ended, or did not answer in time: the text is the end of its log."""
+    """Raised if the broker ended, or did not answer in time; the text is the end of its log."""
 
 
 @cache
 def programs() -> Path:
-    """The folder with the broker's jars. Raises NoPrograms."""
+    """Return the folder with the broker's jars. Raises NoPrograms."""
     if FOLDER.exists():
         return FOLDER
     FOLDER.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +86,7 @@ def programs() -> Path:
 
 
 def fetch(module: tuple[str, str, str], folder: Path) -> None:
-    """A module and what it needs, by the Ivy that comes with PySpark."""
+    """Download a module and its dependencies with the Ivy of PySpark."""
     jars = Path(pyspark.__file__).parent / "jars"
     ivy = next(jars.glob("ivy-*.jar"))
     given = ["-cache", f"{folder}/ivy", "-dependency", *module, "-confs", "default", "-types", "jar", "bundle"]
@@ -99,7 +98,7 @@ def fetch(module: tuple[str, str, str], folder: Path) -> None:
 
 
 def java() -> tuple[str, ...]:
-    """How to start Java."""
+    """Return the command that starts Java."""
     return (str(find_java() / "bin" / "java"),)
 
 
@@ -114,12 +113,15 @@ def new_identity() -> str:
 
 
 class Broker:
-    """A broker over a folder: it can be ended in any way, and started again on its port."""
+    """A broker over a folder; it can be ended or killed, and started again on its port."""
 
     def __init__(
         self, folder: Path, port: int | None = None, more: str = "", cluster: str | None = None, leads: bool = True
     ):
-        """`more` settings may name `{folder}`, `{port}` and `{controller}`; `cluster`: an identity; `leads`: is the controller too."""
+        """`more` settings may contain `{folder}`, `{port}` and `{controller}`.
+
+        `cluster` is the cluster's id; with `leads` the broker is also the controller.
+        """
         self.folder, self.settings = folder, folder / "server.properties"
         self.port = port or self._port_before() or free_port()
         self.address = f"127.0.0.1:{self.port}"
@@ -132,7 +134,7 @@ class Broker:
             self._java("kafka.tools.StorageTool", "format", *given).wait(PATIENCE)
 
     def _port_before(self) -> int | None:
-        """The port on which it listened when it ran over this folder before: it listens there again."""
+        """Return the port of its last run over this folder, which it uses again."""
         found = PORT.search(self.settings.read_text()) if self.settings.exists() else None
         return None if found is None else int(found[1])
 
@@ -143,7 +145,7 @@ class Broker:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def start(self) -> Broker:
-        """Returns when it answers. Raises NotStarted, and leaves no process then."""
+        """Start the broker and wait until it answers. Raises NotStarted, and then leaves no process."""
         self.launch()
         try:
             self.wait()
@@ -153,11 +155,11 @@ class Broker:
         return self
 
     def launch(self) -> None:
-        """Start its process."""
+        """Start its process without waiting."""
         self.process = self._java("kafka.Kafka", str(self.settings))
 
     def wait(self, brokers: int = 1) -> None:
-        """Wait until it answers, and knows `brokers` brokers. Raises NotStarted."""
+        """Wait until it answers and knows `brokers` brokers. Raises NotStarted."""
         from confluent_kafka.admin import AdminClient
 
         assert self.process is not None
@@ -172,7 +174,7 @@ class Broker:
         raise NotStarted((self.folder / "server.log").read_text()[-2_000:])
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """End it; with SIGKILL as a crash does."""
+        """Stop the broker; SIGKILL simulates a crash."""
         if self.process is not None:
             self.process.send_signal(how)
             self.process.wait(60)

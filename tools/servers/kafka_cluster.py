@@ -1,6 +1,6 @@
-"""A Kafka cluster of several brokers on this machine, to move partitions from one to another and to stop their leaders.
+"""A Kafka cluster of several brokers on this machine, for tests that move partitions and stop their leaders.
 
-In: a folder. Out: a controller and brokers, a process each. Only `stop` ends the controller.
+In: a folder. Out: a controller and brokers, in one process each. Only `stop` ends the controller.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ transaction.state.log.replication.factor=2
 broker.heartbeat.interval.ms=500
 replica.lag.time.max.ms=5000
 """
-"""Settings of a broker; of lines of one name the last one counts.
+"""Settings of a broker; the last line of a name counts.
 
-A killed broker is noticed after three seconds, as its followers are.
+A killed broker is noticed after three seconds, like its followers.
 """
 FIRST = 2
-"""The number of the first broker: the controller's is 1."""
+"""Number of the first broker; the controller's is 1."""
 
 
 class Cluster:
@@ -46,7 +46,7 @@ class Cluster:
         self.address = ",".join(b.address for b in self.brokers.values())
 
     def start(self) -> Cluster:
-        """Returns when all brokers answer."""
+        """Start the cluster and wait until all brokers answer."""
         self.controller.launch()
         for broker in self.brokers.values():
             broker.launch()
@@ -55,7 +55,8 @@ class Cluster:
         return self
 
     def move(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
-        """Partitions of a topic go to these brokers, the first of which is to lead; returns when they are there."""
+        """Move partitions of a topic to these brokers, the first of which becomes the leader, and wait until they are
+        moved."""
         moves = [f"{partition}={','.join(map(str, numbers))}" for partition, numbers in replicas.items()]
         program = Path(__file__).with_name("Reassign.java")
         command = [*java(), "-cp", f"{programs()}/*", str(program), self.address, topic, *moves]
@@ -63,6 +64,6 @@ class Cluster:
         assert done.returncode == 0, done.stderr[-2_000:]
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the cluster."""
         for broker in (*self.brokers.values(), self.controller):
             broker.stop()

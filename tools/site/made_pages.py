@@ -1,7 +1,8 @@
-"""Make the parts of pages that `make docs` inserts: options of commands, the Python API, examples of codes, llms.txt.
+"""Generate the parts of pages that `make docs` inserts: options of commands, the Python API, examples of codes,
+llms.txt.
 
-In: the command line, docstrings, `code_examples.txt`, docs/contents.md. Out: Markdown. Nothing of it is
-committed, so it cannot disagree with the code.
+In: the command line, docstrings, `code_examples.txt`, docs/contents.md. Out: Markdown. The parts are not committed, so
+they always match the code.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ MARK = re.compile(r"^<!-- made by tools/site: (\w+) -->$", re.MULTILINE)
 CODE_HEADING = re.compile(r"^## (B\d{4}) .*$", re.MULTILINE)
 EXAMPLE = "For example, this script\n\n```sql\n{script}\n```\n\ngives\n\n```text\n{diagnostic}\n```\n\n"
 EXAMPLES = Path(__file__).with_name("code_examples.txt")
-"""A script for each code that a script can produce, below a line `=== CODE`."""
+"""File with a script for each code that a script can produce, below a line `=== CODE`."""
 
 
 def with_made_parts(text: str) -> str:
-    """Return the page with the parts that its marks ask for."""
+    """Return the page with the parts that its marks request."""
     made = {"commands": commands, "python": python_api}
     return MARK.sub(lambda found: "\n".join(made[found[1]]()), text)
 
 
 def commands() -> Iterator[str]:
     """Yield a section with the help text of each command."""
-    from typer.main import get_command  # the site alone needs it
+    from typer.main import get_command  # only the site needs it
 
     from belvedere.cli import COMMANDS, app
 

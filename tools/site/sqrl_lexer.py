@@ -1,4 +1,4 @@
-"""Colours for scripts: SQL as Pygments knows it, with the words that scripts have beside it.
+"""Syntax highlighting of scripts: Pygments' SQL with the additional words of scripts.
 
 In: the text of a script. Out: Pygments' tokens. `register` makes it the lexer of fences with `sql`.
 """
@@ -12,18 +12,17 @@ from pygments.lexers import LEXERS
 from pygments.lexers.sql import SqlLexer
 from pygments.token import Keyword, Name, Token
 
-__all__ = ["SqrlLexer"]  # what Pygments looks for in a module of lexers
+__all__ = ["SqrlLexer"]  # Pygments looks for it in a module of lexers
 
 WORDS = frozenset(
-    "IMPORT EXPORT STREAM SUBSCRIPTION SUBSCRIBE DISTINCT KEEP LATE WATERMARK EMIT AFTER DELAY TABLE HISTORY METADATA QUALIFY ASOF"
-    " LATERAL SLIDING SESSION WINDOW STRING BIGINT DOUBLE DECIMAL STRUCT ARRAY MAP MINUTES HOURS DAYS SECONDS INTERVAL DESCRIPTOR"
-    " SECOND MINUTE HOUR DAY WEEK MONTH YEAR"
-    " DROP REJECT".split()
+    "IMPORT EXPORT STREAM SUBSCRIPTION SUBSCRIBE DISTINCT KEEP LATE WATERMARK EMIT AFTER DELAY TABLE HISTORY METADATA "
+    "QUALIFY ASOF LATERAL SLIDING SESSION WINDOW STRING BIGINT DOUBLE DECIMAL STRUCT ARRAY MAP MINUTES HOURS DAYS "
+    "SECONDS INTERVAL DESCRIPTOR SECOND MINUTE HOUR DAY WEEK MONTH YEAR DROP REJECT".split()
 )
 
 
 class SqrlLexer(SqlLexer):
-    """Lexer of scripts: words in capitals are keywords."""
+    """Lexer of scripts; words in capitals are keywords."""
 
     name, aliases, filenames = "SQRL", ["sql", "sqrl"], ["*.sqrl"]
 
@@ -36,5 +35,5 @@ class SqrlLexer(SqlLexer):
 
 
 def register() -> None:
-    """Take the place of Pygments' own lexer of `sql`."""
+    """Replace Pygments' own lexer of `sql`."""
     LEXERS["SqlLexer"] = (__name__, SqrlLexer.name, tuple(SqrlLexer.aliases), tuple(SqrlLexer.filenames), ())
