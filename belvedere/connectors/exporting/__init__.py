@@ -1,1 +1,1 @@
-"""Exports on their way to sinks, whatever the connector."""
+"""Delivery of exports to sinks of any connector."""

@@ -1,4 +1,4 @@
-"""Events as files: JSON lines, CSV and Parquet, a piece at a time.
+"""Events as files: JSON lines, CSV and Parquet, written in chunks.
 
 In: events as Arrow. Out: bytes of a file, and JSON texts to print.
 """
@@ -21,7 +21,7 @@ from belvedere.values.intervals import iso_text
 from belvedere.values.months import with_month_texts
 
 MIN_EXPONENT = 6
-"""Digits behind the point of a DECIMAL beyond which Arrow writes small numbers with an exponent."""
+"""Number of decimals of a DECIMAL above which Arrow writes small numbers with an exponent."""
 SUFFIXES = {"json": "jsonl", "jsonl": "jsonl", "parquet": "parquet", "csv": "csv"}
 
 
@@ -67,20 +67,23 @@ WRITERS: Mapping[str, Callable[[Iterable[pa.Table], IO[bytes]], None]] = {
 
 
 def json_lines(events: pa.Table) -> list[str]:
-    """One JSON object per row: times in RFC 3339, decimals as exact text, intervals in ISO 8601, bytes in base64, no infinities."""
+    """Return one JSON object per row.
+
+    Times are in RFC 3339, decimals exact texts, intervals in ISO 8601, bytes in base64. There are no infinities.
+    """
     shown = with_month_texts(events)
     columns = [values_of(column) for column in shown.columns]
     return [_json(dict(zip(shown.column_names, row, strict=True))) for row in zip(*columns, strict=True)]
 
 
 def values_of(column: pa.ChunkedArray) -> list[Any]:
-    """The values of a column; maps are objects where their keys are texts."""
+    """Return the values of a column; maps with text keys become objects."""
     found: list[Any] = column.to_pylist(maps_as_pydicts="strict") if _has_objects(column.type) else column.to_pylist()
     return found
 
 
 def _has_objects(type_: pa.DataType) -> bool:
-    """Whether there are maps in a type, and all of them have texts as keys."""
+    """Return whether a type contains maps, all of them with text keys."""
     maps = [t for t in _types_in(type_) if pa.types.is_map(t)]
     return bool(maps) and all(pa.types.is_string(t.key_type) or pa.types.is_large_string(t.key_type) for t in maps)
 
@@ -96,7 +99,7 @@ def _json(value: Any) -> str:
 
 
 def plain_json(value: Any) -> Any:
-    """A value as JSON has it: as `json_lines` says."""
+    """Return a value as JSON, in the form that `json_lines` documents."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, datetime):
@@ -104,7 +107,7 @@ def plain_json(value: Any) -> Any:
     if isinstance(value, date):
         return str(value)
     if isinstance(value, Decimal):
-        return format(value, "f")  # without an exponent, as 0E-18 has one
+        return format(value, "f")  # no exponent, unlike 0E-18
     if isinstance(value, timedelta):
         return iso_text(value)
     if isinstance(value, bytes):

@@ -1,6 +1,6 @@
-"""Where exports go: two of a script may not go to one place, where the later would replace what the earlier has written.
+"""Targets of exports: two exports of a script may not share one, since the later would replace the earlier's events.
 
-In: a catalog, the sinks of the project file. Out: diagnostics. No sink is asked.
+In: a catalog, the sinks of the project file. Out: diagnostics. No sink is contacted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from belvedere.project.settings import Sink
 
 
 def refused_targets(catalog: Catalog, sinks: Mapping[str, Sink]) -> Iterator[Diagnostic]:
-    """B6113 for each export to a place that an earlier one goes to."""
+    """Yield B6113 for each export to the target of an earlier one."""
     known = {name.casefold(): sink for name, sink in sinks.items()}
     exports = [(e, known[e.sink.casefold()]) for e in catalog.exports if e.sink.casefold() in known]
     counts = Counter(_kind(sink) for _, sink in exports)

@@ -36,7 +36,7 @@ from belvedere.store.stage_memory import Memories
 PATIENCE_SECONDS = 120.0
 """Maximum seconds that the end of a run waits for the sinks."""
 Events: TypeAlias = Iterable[tuple[int, pa.Table]]
-"""Some events of some exports at a time, with the places of these."""
+"""Chunks of events, each with the number of its export."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class Delivery:
     hidden: frozenset[str] = frozenset()
     """Columns of the relation that only the engine reads."""
     key: tuple[str, ...] = ()
-    """The columns that say which row a change is of."""
+    """Columns that identify the row of a change."""
 
     @property
     def cursor(self) -> str:
-        """The name of the store's document that says how far this export has come."""
+        """Return the name of the store's document with this export's cursor."""
         return f"export {self.relation} {self.export.sink}.{self.export.target}"
 
     @property
@@ -64,9 +64,11 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Cursor:
-    """How far an export has come: the last event that needs no sending, the last that was sent, and how often all were sent again.
+    """Progress of an export: the last event that needs no delivery, the last sent event, and the number of full
+    resends.
 
-    `store` is the name by which the sink knows the store: a copy has another one, under which nothing was sent.
+    `store` is the name by which the sink knows the store. A copy of the store has another name, under which nothing was
+    sent.
     """
 
     done: int = 0
@@ -82,7 +84,7 @@ class Cursor:
         return cls(done, sent, again, str(found.get("store", "")))
 
     def of_store(self, name: str) -> Cursor:
-        """The same, of a store that sinks know by this name."""
+        """Return the cursor for a store that sinks know by this name."""
         return self if self.store == name else replace(self, sent=0, store=name)
 
     def document(self, epoch: int) -> str:
@@ -94,7 +96,7 @@ class Cursor:
 
 @dataclass
 class _Line:
-    """Deliveries of one outlet, and its status: progress not asked yet, or unavailable."""
+    """Deliveries of one outlet, and its status: progress not read yet, or unavailable."""
 
     deliveries: tuple[Delivery, ...]
     outlet: SharedOutlet
@@ -132,7 +134,7 @@ class Exports:
                 yield _Line(tuple(own[n] for n in places), outlet)
 
     def deliver(self, epoch: int, memories: Memories) -> None:
-        """Send what was committed and not delivered yet. Called after a commit and once at the start."""
+        """Send the committed events that were not delivered yet. Called after a commit and once at the start."""
         self._now = (epoch, memories)
         for line in self._lines:
             self._go_on(line)
@@ -140,13 +142,13 @@ class Exports:
             self._send((delivery,), partial(self._write, delivery))
 
     def _last(self, delivery: Delivery) -> int:
-        """The number of the last event that was committed."""
+        """Return the number of the last committed event."""
         return self._now[1].last_number(delivery.relation)
 
     def catch_up(self, wait: bool = False) -> tuple[str, ...]:
-        """Try sinks again that were away; `wait`: until they have all. What people should know, once.
+        """Retry sinks that were unavailable; with `wait` until they have all events. Return notices, each once.
 
-        Raises what the last try says, once nothing was taken for a while.
+        Raises the last error if a sink has accepted nothing for `PATIENCE_SECONDS`.
         """
         deadline, before = time.monotonic() + PATIENCE_SECONDS, dict(self.cursors)
         while late := [n.away for n in self._lines if n.away.failure is not None]:
@@ -165,7 +167,7 @@ class Exports:
         return found
 
     def _go_on(self, line: _Line) -> None:
-        """Send what an outlet has not, unless it is away and was asked a moment ago."""
+        """Send an outlet's missing events, unless it is in a pause after a failure."""
         if line.away.is_pausing:
             return
         try:
@@ -185,7 +187,10 @@ class Exports:
         line.away.answered()
 
     def _ask(self, line: _Line) -> None:
-        """How far the outlet has come: it may have more than the cursors say, never more than there is, nor less than it was sent."""
+        """Read the progress of the outlet, and check it against the cursors.
+
+        It may be ahead of the cursors, but not ahead of the store, nor behind the events that it was sent.
+        """
         more: dict[str, Cursor] = {}
         for delivery, reached in zip(line.deliveries, line.outlet.reached(), strict=True):
             last, cursor = self._last(delivery), self.cursors[delivery.cursor]
@@ -208,7 +213,7 @@ class Exports:
         line.is_sure = True
 
     def _send(self, deliveries: Sequence[Delivery], write: Callable[[Events], None]) -> None:
-        """Give `write` what was not delivered yet, if there is anything."""
+        """Pass the events that were not delivered yet to `write`, if there are any."""
         late = [(place, d) for place, d in enumerate(deliveries) if self._last(d) > self.cursors[d.cursor].done]
         sent: dict[int, int] = {}
         events = self._pending(late, sent)
@@ -223,7 +228,8 @@ class Exports:
         self._advance(reached)
 
     def _pending(self, late: Iterable[tuple[int, Delivery]], sent: dict[int, int]) -> Iterator[tuple[int, pa.Table]]:
-        """The events that were not delivered, with the places of their exports; the numbers of the last ones go into `sent`."""
+        """Yield the undelivered events with the numbers of their exports, and record the last event numbers in
+        `sent`."""
         for place, delivery in late:
             for rows in _pending(self.store, delivery, self.cursors[delivery.cursor].done, self._last(delivery)):
                 sent[place] = rows[SEQUENCE][-1].as_py()
@@ -234,19 +240,19 @@ class Exports:
         connector.write(delivery.sink, delivery.export.target, self._now[0], (rows for _, rows in events))
 
     def _advance(self, reached: Mapping[str, Cursor]) -> None:
-        """Note how far exports have come, by the names of their cursors."""
+        """Record the progress of exports, by the names of their cursors."""
         self.store.set_documents({name: cursor.document(self._now[0]) for name, cursor in reached.items()})
         self.cursors.update(reached)
 
     def forget(self, transaction: Transaction) -> None:
-        """Drop the changes that every export has delivered; events of subscriptions stay, as they are served."""
+        """Drop the changes that every export has delivered. Events of subscriptions are still served and stay."""
         for relation in {d.relation for d in self.deliveries if d.relation.endswith(CHANGES)}:
             done = min(self.cursors[d.cursor].done for d in self.deliveries if d.relation == relation)
             if done:
                 transaction.delete_range(relation, SEQUENCE, done)
 
     def close(self) -> None:
-        """Let go of the sinks."""
+        """Close the sinks."""
         for line in self._lines:
             line.outlet.close()
 
@@ -256,9 +262,9 @@ PIECE = 10_000
 
 
 def _pending(store: Store, delivery: Delivery, done: int, last: int) -> Iterator[pa.Table]:
-    """Yield the events after `done` up to `last`, in order, piece by piece.
+    """Yield the events after `done` up to `last`, in order and in chunks.
 
-    Each piece is read in its own transaction: a slow sink must not hold the store's lock.
+    Each chunk is read in its own transaction: a slow sink must not hold the store's lock.
     """
     for start in range(done, last, PIECE):
         transaction = store.begin()
@@ -273,7 +279,7 @@ def _pending(store: Store, delivery: Delivery, done: int, last: int) -> Iterator
 
 @dataclass(frozen=True)
 class ExportBacklog:
-    """The backlog of an export: the number of the last event that its sink has, and of waiting events."""
+    """The backlog of an export: the number of the sink's last event, and the number of waiting events."""
 
     export: Export
     done: int
@@ -281,7 +287,8 @@ class ExportBacklog:
 
 
 def waiting_exports(catalog: Catalog, sinks: Mapping[str, Sink], reader: Reader) -> tuple[ExportBacklog, ...]:
-    """All exports of a script over a store, as its documents say; the sinks are not asked. Raises B6110."""
+    """Return the backlogs of all exports of a script from the store's documents, without contacting sinks. Raises
+    B6110."""
     last = reader.last_epoch()
     memories = Memories.of(last.extra) if last is not None else Memories()
     found = []
@@ -292,10 +299,10 @@ def waiting_exports(catalog: Catalog, sinks: Mapping[str, Sink], reader: Reader)
 
 
 def send_again(catalog: Catalog, sinks: Mapping[str, Sink], store: Store, name: str) -> tuple[str, ...]:
-    """Let the next run send all of an export again, which is called `sink.target`: the rows that the view has, or the events that are kept.
+    """Let the next run send all of the export `sink.target` again: the present rows of a view, or the retained events.
 
-    The exports that get them: of a view all that send its changes. Raises B6110 where a sink is not configured, B6114 where there is no
-    such export.
+    Return the names of the exports that receive them: for a view all exports of its changes. Raises B6110 if a sink is
+    not configured, B6114 for an unknown export.
     """
     deliveries = tuple(_delivery(e, catalog, sinks) for e in catalog.exports)
     requested = [d for d in deliveries if d.name.casefold() == name.casefold()]
@@ -313,7 +320,7 @@ def send_again(catalog: Catalog, sinks: Mapping[str, Sink], store: Store, name: 
     documents = {}
     for delivery in going:
         cursor = Cursor.of_document(store.document(delivery.cursor))
-        # changes get new numbers, also those that wait; events keep theirs
+        # changes get new numbers, also waiting ones; events keep theirs
         done = memories.last_number(delivery.relation) if delivery.relation in changes else 0
         documents[delivery.cursor] = Cursor(done, again=cursor.again + 1).document(0)
     store.set_documents(documents)

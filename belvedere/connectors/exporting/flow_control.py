@@ -1,7 +1,8 @@
-"""The pace of a receiver of requests: how many events it takes at once, and for how long its answer is waited for.
+"""Flow control for a receiver of requests: events per request, and timeout of its answer.
 
-In: whether it has answered in time. Out: sizes and seconds. A request that may have been taken comes again whole, with more time, since its
-id is what a receiver knows it by; only after `TRIES` it is cut. What follows is smaller at once, and grows again.
+In: whether it answered in time. Out: sizes and seconds. A request that may have been accepted is sent again unchanged,
+with a longer timeout, since the receiver identifies it by its id. Only after `TRIES` attempts it is split. Later
+requests become smaller at once, and grow again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ MAX_EVENTS = 1_000
 TRIES = 3
 """Number of attempts to send a request unchanged, each with twice the timeout, before it is halved."""
 AT_EASE = 0.25
-"""Part of the time within which an answer lets requests grow again."""
+"""Fraction of the timeout within which an answer lets requests grow again."""
 
 
 @dataclass
@@ -29,11 +30,12 @@ class Pace:
     late: int = 0
 
     def patience(self, seconds: float) -> float:
-        """Return the timeout of the present request in seconds, where the normal timeout is `seconds`."""
+        """Return the timeout of the present request in seconds, given the normal timeout."""
         return seconds * 2.0 ** min(self.late, TRIES - 1)
 
     def size(self, before: int, left: int) -> int:
-        """How many of the events that are left are one request; `before`: the first ones were a request that may have been taken."""
+        """Return the number of remaining events in the next request. `before`: size of a request that may have been
+        accepted."""
         if not before:
             return min(self.largest, left)
         return max(1, before // 2) if self.late >= TRIES else before
@@ -48,7 +50,8 @@ class Pace:
         self.largest = max(1, events // 2)
 
     def answered(self, used: float, most: int) -> None:
-        """A request was taken within a part `used` of the time that new requests have; `most` events are in a request at all."""
+        """Record an answer within the fraction `used` of the timeout; `most` is the maximum number of events in a
+        request."""
         self.late = 0
         if used < AT_EASE:
             self.largest = min(most, self.largest * 2)

@@ -1,6 +1,6 @@
-"""A sink that has lost events that it was sent: the store has only what comes after them.
+"""The error for a sink that has lost delivered events, which the store no longer has.
 
-In: the sink, the target, what is there. Out: the error that ends the run.
+In: the sink, the target, its content. Out: the error that ends the run.
 """
 
 from __future__ import annotations
@@ -9,6 +9,6 @@ from belvedere.errors import BelvedereError, fail
 
 
 def lost_events(sink: str, target: str, said: str) -> BelvedereError:
-    """B6212; `said`: what it has, and was sent."""
+    """Return B6212. `said` describes the events that the sink has, and those that it received."""
     hint = f"restore its table, or resend all events: belvedere resend SCRIPT {sink}.{target}"
     return fail("B6212", f'sink "{sink}" has lost events of "{target}": {said}', hint=hint)

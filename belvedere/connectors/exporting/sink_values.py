@@ -1,7 +1,7 @@
-"""Values in the columns of a table that is there: as they are, or not at all.
+"""Lossless conversion of values to the columns of an existing table.
 
-In: a column of events, the type of the table's column. Out: the column in that type, or the place of the first value that would be
-another one there. Nothing is rounded, cut off or wrapped: what comes back from the other type must be what went in.
+In: a column of events, the type of the table's column. Out: the column in that type, or the index of the first value
+that would change. No value is rounded, truncated or wrapped: the conversion back must give the original value.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ class UnfittingValue:
     def refusal(self, code: str, sink: str, target: str) -> BelvedereError:
         """Return the error that ends the export."""
         reported = f"{self.value[:200]} ({self.own}) of event {self.event:,}"
-        message = f'sink "{sink}" cannot write "{target}": its column "{self.column}" is {self.theirs}, which cannot hold {reported}'
+        message = (
+            f'sink "{sink}" cannot write "{target}": its column "{self.column}" is {self.theirs}, '
+            f"which cannot hold {reported}"
+        )
         hint = 'change the table\'s column, cast in the view, or export to another table: `names = { Target = "name" }`'
         return fail(code, message, hint=hint)
 
 
 def with_types(events: pa.Table, types: pa.Schema) -> pa.Table | UnfittingValue:
-    """Events with the types of those columns that a table has; the first value that one does not hold."""
+    """Convert events to the types of a table's columns; return the first value that a column cannot hold."""
     for place, field in enumerate(events.schema):
         requested = types.field(field.name).type if field.name in types.names else field.type
         if requested == field.type:
@@ -52,7 +55,7 @@ def with_types(events: pa.Table, types: pa.Schema) -> pa.Table | UnfittingValue:
 
 
 def in_type(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray | int:
-    """A column in another type; the place of the first value that would not be the same there."""
+    """Convert a column to another type; return the index of the first value that would change."""
     try:
         found = _cast(column, type_)
         back = found.cast(column.type).to_pylist()
@@ -66,13 +69,13 @@ def in_type(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray | in
 def _cast(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_integer(column.type) and pa.types.is_decimal(
         type_
-    ):  # Arrow asks for room for any number of the type
+    ):  # Arrow requires space for every number of the type
         column = column.cast(pa.decimal128(INTEGER_DIGITS, 0))
     return column.cast(type_)
 
 
 def _first_failing(column: pa.ChunkedArray, attempt: Callable[[pa.ChunkedArray], object]) -> int:
-    """The place of the first value for which an attempt fails, which fails for the whole."""
+    """Return the index of the first value for which an attempt fails, if it fails for the whole column."""
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2
@@ -89,7 +92,7 @@ def _first_failing(column: pa.ChunkedArray, attempt: Callable[[pa.ChunkedArray],
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    """Whether values are equal; NaN is itself, within others too."""
+    """Return whether values are equal. NaN equals itself, also within other values."""
     if isinstance(value, float) and isinstance(other, float):
         return value == other or (value != value and other != other)
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):

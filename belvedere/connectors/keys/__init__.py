@@ -1,1 +1,2 @@
-"""The keys of each connector in the project file, a module each: apart from what reads and writes, so that a check loads no client."""
+"""Project file keys of each connector, one module each. They are separate from the connectors, so a check loads no
+client."""
