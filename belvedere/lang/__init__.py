@@ -1,1 +1,1 @@
-""""""
+"""The language: parsed statements -> catalog of definitions."""

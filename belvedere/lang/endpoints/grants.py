@@ -1,7 +1,8 @@
-"""The roles of the project file over a script: what each may see.
+"""Grants of the project file's roles over a script.
 
-In: a catalog, `RoleSettings`. Out: `Grant`s by role, and what is wrong: names that the script does not have (B9107), conditions that do not
-compile, templates that read what the role may not see, and relations whose rows come from restricted ones without a condition of their own.
+In: a catalog, `RoleSettings`. Out: `Grant`s by role, and diagnostics: names that the script does not have (B9107),
+conditions that do not compile, templates that read data hidden from the role, and relations with rows of restricted
+ones but without their own condition.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ OLD = "_old"
 
 
 def grants_of(catalog: Catalog, roles: Mapping[str, RoleSettings]) -> tuple[dict[str, Grant], tuple[Diagnostic, ...]]:
-    """The grants of all roles, and what is wrong with them."""
+    """Return the grants of all roles, and diagnostics."""
     grants: dict[str, Grant] = {}
     found: list[Diagnostic] = []
     for name, role in roles.items():
@@ -40,21 +41,21 @@ def grants_of(catalog: Catalog, roles: Mapping[str, RoleSettings]) -> tuple[dict
 
 @dataclass
 class _Granting:
-    """One role on its way to a grant."""
+    """State while one role's grant is computed."""
 
     catalog: Catalog
     role: RoleSettings
     diagnostics: list[Diagnostic] = field(default_factory=list)
     relations: dict[str, str] = field(default_factory=dict)
-    """Ids, and the names by which they were given."""
+    """Ids, with the names in the project file."""
     templates: dict[str, str] = field(default_factory=dict)
     rows: dict[str, RowCondition] = field(default_factory=dict)
     hidden: dict[str, frozenset[str]] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
-    """The relations that it would see if what is said of them were right."""
+    """Relations that the role would see without the errors in their settings."""
 
     def grant(self) -> Grant:
-        """The role's grant; what is wrong is in `diagnostics`, and not granted."""
+        """Return the role's grant. Settings with errors are in `diagnostics`, and not granted."""
         for name in self.role.views:
             self._try(self._see, name)
         for name in self.role.hidden:
@@ -84,7 +85,7 @@ class _Granting:
     def _refusal(self, message: str, place: Span | None, hint: str | None = None) -> BelvedereError:
         return fail("B9107", f"role `{self.role.name}`: {message}", span=place, hint=hint)
 
-    # names
+    # -- names
 
     def _see(self, name: str) -> None:
         template = next((n for n in self.catalog.templates if n.casefold() == name.casefold()), None)
@@ -103,7 +104,7 @@ class _Granting:
             raise self._refusal(message, self.role.place("views", name), did_you_mean(name, sorted(known)))
 
     def _seen(self, name: str, kind: str) -> str:
-        """The id of a relation that the role may see."""
+        """Return the id of a relation that the role may see."""
         id_ = self.catalog.find(name)
         if id_ is None or id_ not in self.relations:
             hint = did_you_mean(name, self.relations.values()) or "name it in `views` first"
@@ -124,7 +125,7 @@ class _Granting:
             ).diagnostics
         return found
 
-    # columns and rows
+    # -- columns and rows
 
     def _hide(self, name: str) -> None:
         id_ = self._seen(name, "hidden")
@@ -138,7 +139,7 @@ class _Granting:
             columns.add(found.name)
         subscription = self.catalog.subscriptions.get(id_)
         if columns and subscription is not None and (old := subscription.schema.find(OLD)) is not None:
-            columns.add(old.name)  # it has the row as it was, with all columns
+            columns.add(old.name)  # the column has the old row, with all its values
         if columns:
             self.hidden[id_] = frozenset(columns)
 
@@ -148,16 +149,16 @@ class _Granting:
         try:
             self.rows[id_] = row_condition(self.role.rows[name], self.catalog.schema_of(id_), name, place)
         except BelvedereError:
-            self._deny(id_)  # rather none than all
+            self._deny(id_)  # on an error hide the whole relation
             raise
 
     def _deny(self, id_: str) -> str:
-        """Take a relation from what the role sees; its name."""
+        """Remove a relation from those that the role sees; return its name."""
         self.broken.add(id_)
         return self.relations.pop(id_)
 
     def _check_source(self, id_: str) -> None:
-        """Refuse what holds rows of a restricted relation, where nothing is said of its own rows."""
+        """Reject a relation that contains rows of a restricted one, if it has no condition of its own."""
         for source in self._sources(id_):
             if source in self.rows and id_ not in self.rows:
                 name, own = self._deny(id_), self.catalog.name_of(source)
@@ -176,7 +177,7 @@ class _Granting:
                 raise self._refusal(message, self.role.place("views", name), hint)
 
     def _warn_of_view(self, id_: str) -> None:
-        """Say that a view shows rows that are computed of such as the role does not see."""
+        """Warn that a view is computed from rows that the role does not see."""
         view = self.catalog.views.get(id_)
         if view is None or id_ in self.rows or id_ not in self.relations:
             return
@@ -207,7 +208,7 @@ class _Granting:
                     yield from self._scanned(view.plan)
 
     def _check_template(self, template: QueryTemplate) -> None:
-        """Refuse a template that reads more than the role may see."""
+        """Reject a template that reads more than the role may see."""
         place = self.role.place("views", self.templates[template.name])
         for node in prune(template.plan).walk():
             if isinstance(node, Scan) and node.relation not in self.relations:
@@ -231,7 +232,7 @@ class _Granting:
             raise self._refusal(message, place, "remove the template, or do not hide the column")
 
     def _keep(self, relationship: Relationship) -> None:
-        """The stored rows of a relationship are seen where both of its sides are, as those of its target."""
+        """Show the stored rows of a relationship to roles that see both its sides, with the grant of its target."""
         kept, owner, target = relationship.kept, relationship.owner, relationship.target
         if kept is None or not {owner, target} <= self.relations.keys() or relationship.reads_any(self.hidden):
             return
@@ -264,12 +265,12 @@ def of_both_rows(condition: RowCondition) -> RowCondition:
 
 
 def without_old(grant: Grant, id_: str) -> Grant:
-    """The grant without the rows of `id_` as they were."""
+    """Return the grant without the old rows (`_old`) of `id_`."""
     return replace(grant, hidden={**grant.hidden, id_: grant.hidden.get(id_, frozenset()) | {OLD}})
 
 
 def columns_read(plan: Node) -> dict[str, frozenset[str]]:
-    """The columns that a plan reads of each relation, keys among them."""
+    """Return the columns that a plan reads of each relation, including keys."""
     found: dict[str, frozenset[str]] = {}
     top = Project(prune(plan), ())
     for node in top.walk():

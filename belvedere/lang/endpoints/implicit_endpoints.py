@@ -17,11 +17,11 @@ from belvedere.plan.operators.nodes import Scan
 
 
 def with_implicit_endpoints(catalog: Catalog, no_query: frozenset[str]) -> tuple[Catalog, tuple[Diagnostic, ...]]:
-    """The catalog with what its templates and relationships reach."""
+    """Return the catalog with the relations that its templates and relationships reach."""
     reached = set(catalog.public)
     while (
         more := {i for i in _read(catalog, frozenset(reached)) if i in catalog.views and "~" not in i} - reached
-    ):  # no old versions
+    ):  # old versions are excluded
         reached |= more
     unlisted = frozenset(reached - catalog.public) | (no_query & reached)
     served = replace(catalog, public=frozenset(reached), unlisted=unlisted)
@@ -41,7 +41,7 @@ def _read(catalog: Catalog, shown: frozenset[str]) -> Iterator[str]:
 
 
 def _vanished(catalog: Catalog) -> Iterator[Diagnostic]:
-    """Relationships of what is served to inputs that are not stored."""
+    """Yield notices on relationships of served relations to inputs that are not stored."""
     for relationship in catalog.relationships:
         table = catalog.inputs.get(relationship.target)
         private = relationship.name.startswith("_") or relationship.owner not in catalog.public

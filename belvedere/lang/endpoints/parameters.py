@@ -29,7 +29,7 @@ COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.
 
 
 def declared_parameters(parameters: Sequence[TemplateParameter]) -> tuple[Parameter, ...]:
-    """The parameters that a definition lists. Raises B3003, B4030, B4040."""
+    """Return the parameters that a definition lists. Raises B3003, B4030, B4040."""
     known: set[str] = set()
     for written in parameters:
         if written.name.text.casefold() in known:
@@ -56,12 +56,12 @@ def _declared(written: TemplateParameter) -> Parameter:
 
 
 def typed_parameters(parameters: Iterable[Parameter]) -> dict[str, Typed]:
-    """The types of `:name` in the statement."""
+    """Return the types of `:name` in the statement."""
     return {p.name: Typed(p.type, p.nullable) for p in parameters}
 
 
 def infer_parameters(query: exp.Query, context: StatementContext) -> tuple[Parameter, ...]:
-    """The parameters that a query names, in the order of first use."""
+    """Return the parameters that a query names, in the order of first use."""
     parameters: dict[str, Parameter] = {}
     for placeholder in sorted(query.find_all(exp.Placeholder), key=lambda p: p.meta.get("start", 0)):
         name = parameter_name(placeholder)
@@ -102,7 +102,8 @@ def compared_with(parent: exp.Expr | None) -> list[exp.Expr]:
 
 
 def _type_in(expr: exp.Expr, context: StatementContext) -> object:
-    """The type of an expression of a query: what the query would give if it selected just that."""
+    """Return the type of an expression of a query: the type of its column if the query selected only this
+    expression."""
     select = expr.find_ancestor(exp.Select)
     if select is None:
         return None
@@ -126,7 +127,7 @@ def _type_in(expr: exp.Expr, context: StatementContext) -> object:
 
 
 def default_of(written: exp.Expr, type_: pa.DataType, name: str, span: Span) -> bool | int | float | str:
-    """A literal of a parameter's type; anything else is refused (B4030)."""
+    """Return the value of a literal of a parameter's type. Raises B4030 for other expressions."""
     found = literal_of(written, type_)
     if found is None:
         hint = "write a literal: 10, 'text', TRUE, DATE '2026-01-31', TIMESTAMP '2026-01-31 08:00:00'"
@@ -137,7 +138,7 @@ def default_of(written: exp.Expr, type_: pa.DataType, name: str, span: Span) -> 
 
 
 def literal_of(written: exp.Expr, type_: pa.DataType) -> bool | int | float | str | None:
-    """The value of a literal in the form in which a client would write it; None where it is none of the type."""
+    """Return the value of a literal in the input form of clients; None if it is not of the type."""
     try:
         return _literal(written, type_)
     except (ValueError, InvalidOperation):

@@ -1,7 +1,9 @@
-"""`N(i INT) := SUBSCRIBE SELECT ... WHERE k = :i`: a subscription with arguments, a filter of events for each subscriber.
+"""`N(i INT) := SUBSCRIBE SELECT ... WHERE k = :i`: a subscription with arguments, which filter the events of each
+subscriber.
 
-In: the statement. Out: the statements that it stands for: a subscription to all rows (without the conditions on parameters), and a query
-template that chooses among its events. Nothing is resolved here; what cannot be said so is refused (B4037).
+In: the statement. Out: the equivalent statements: a subscription to all rows (without the conditions on parameters),
+and a query template that filters its events. Nothing is resolved here; queries that cannot be split are rejected
+(B4037).
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ from belvedere.syntax.statement_tree import CreateSubscription, DefineTemplate, 
 SEQUENCE = "_seq"
 AFTER = "after"
 WHOLE = ("group", "having", "distinct", "limit", "offset", "fetch", "qualify", "with_", "emit", "laterals", "windows")
-"""Clauses after which a condition on rows is no condition on the result."""
+"""Clauses that prevent moving a condition on rows to the result."""
 HINT = "define the rows as a view, and write `N(i INT) := SUBSCRIBE SELECT * FROM V WHERE column = :i`"
 
 
 def split_parameters(statement: CreateSubscription) -> tuple[CreateSubscription, DefineTemplate]:
-    """The subscription to all rows, and the template that chooses among its events. Raises B4037."""
+    """Return the subscription to all rows, and the template that filters its events. Raises B4037."""
     split = _Split(statement)
     query, conditions = split.query()
     events = replace(statement, parameters=(), query=query, hidden=tuple(split.hidden))
@@ -68,13 +70,13 @@ def _after(name: Part) -> TemplateParameter:
 
 @dataclass
 class _Split:
-    """A query on its way to one without parameters. `hidden` are the columns that it gets for the conditions alone."""
+    """A query while its parameters are removed. `hidden` are the columns that are added only for the conditions."""
 
     statement: CreateSubscription
     hidden: list[str] = field(default_factory=list)
 
     def query(self) -> tuple[exp.Query, list[exp.Expr]]:
-        """The query without the conditions on parameters, and these conditions over its columns."""
+        """Return the query without the conditions on parameters, and these conditions over its columns."""
         query = unwrap_query(self.statement.query).copy()
         if not isinstance(query, exp.Select) or isinstance(query, WindowByBlock):
             raise self._refused(query)
@@ -93,7 +95,7 @@ class _Split:
         return query, [self._over_result(p, query) for p in chosen]
 
     def _over_result(self, condition: exp.Expr, query: exp.Select) -> exp.Expr:
-        """A condition with the names that the result gives its columns."""
+        """Return a condition with the column names of the result."""
         inner = condition.find(exp.Query)
         if inner is not None:
             raise self._refused(inner)
@@ -104,7 +106,7 @@ class _Split:
         return condition.transform(named)
 
     def _output(self, column: exp.Column, query: exp.Select) -> str:
-        """The name under which the result has a column; it is added where the query does not select it."""
+        """Return the name of a column in the result; it is added if the query does not select it."""
         alone = not query.args.get("joins")
         for item in query.expressions:
             if isinstance(item, exp.Star) and alone and not any(item.args.values()):

@@ -1,6 +1,7 @@
-"""`/*+ query_by_all(a, b) */` and `/*+ query_by_any(a, b) */`: arguments of an endpoint, which compare columns.
+"""`/*+ query_by_all(a, b) */` and `/*+ query_by_any(a, b) */`: arguments of an endpoint, which are compared with
+columns.
 
-In: the hints of a script, and its catalog. Out: the arguments by relation, and what is wrong with the hints.
+In: the hints of a script, and its catalog. Out: the arguments by relation, and diagnostics.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from belvedere.syntax.statement_tree import Hint
 from belvedere.syntax.wording import did_you_mean
 
 QUERY_BY = {"query_by_all": True, "query_by_any": False}
-"""The hints, and whether the arguments that they make must be given."""
+"""Hints, and whether their arguments are required."""
 
 
 PLACEMENTS = tuple(p.value for p in Placement)
-"""The hints that say who computes a view."""
+"""Hints that set where a view is computed."""
 ON_ERROR = "on_error"
-"""The hint that says what becomes of a view that fails."""
+"""Hint that sets the action when a view fails."""
 RESUME = "resume"
-"""The hint that lets a corrected view go on from the rows that its former definition made."""
+"""Hint with which a corrected view continues from the rows of its former definition."""
 PROMISES = ("rate", "latency")
-"""The hints that state how many requests a second there will be, and how long one may take."""
+"""Hints for the expected number of requests per second, and the maximum duration of one."""
 
 _BY_SIZE = "remove it: Belvedere chooses the join from the numbers of rows"
 _INDEXES = "remove it: indexes follow from views, relationships and query templates"
@@ -70,12 +71,13 @@ def idle_hint(hint: Hint, name: str | None, file: str) -> Diagnostic:
 def query_arguments(
     catalog: Catalog, hints: Mapping[tuple[str, str], Hint], file: str
 ) -> tuple[dict[str, tuple[QueryArgument, ...]], list[Diagnostic]]:
-    """The arguments that hints give to endpoints, by relation: those that must be given come first."""
+    """Return the arguments that hints give to endpoints, by relation, and diagnostics. Required arguments come
+    first."""
     found: dict[str, dict[str, QueryArgument]] = {}
     reported: list[Diagnostic] = []
     for (name, word), hint in sorted(hints.items(), key=lambda item: (not QUERY_BY[item[0][1]], item[1].start)):
         relation = catalog.find(name)
-        if relation is None:  # its definition was refused
+        if relation is None:  # its definition was rejected
             continue
         if relation not in catalog.public or relation in catalog.unlisted:
             reported.append(idle_hint(hint, catalog.name_of(relation), file))
@@ -101,7 +103,7 @@ def placements(
     for name, said in hints.items():
         id_ = catalog.find(name)
         words = {h.name.casefold() for h in said}
-        if id_ is None:  # its definition was refused
+        if id_ is None:  # its definition was rejected
             continue
         if id_ not in catalog.views or id_ not in catalog.public:
             reported += (idle_hint(h, catalog.name_of(id_), file) for h in said)
@@ -119,7 +121,7 @@ def policies(catalog: Catalog, hints: Mapping[str, Hint], file: str) -> tuple[di
     reported: list[Diagnostic] = []
     for name, hint in hints.items():
         id_ = catalog.find(name)
-        if id_ is None:  # its definition was refused
+        if id_ is None:  # its definition was rejected
             continue
         word = hint.arguments[0].casefold() if len(hint.arguments) == 1 else ""
         if id_ not in catalog.views:
@@ -138,7 +140,7 @@ def policies(catalog: Catalog, hints: Mapping[str, Hint], file: str) -> tuple[di
 
 
 def resumed_views(catalog: Catalog, hints: Mapping[str, Hint], file: str) -> tuple[frozenset[str], list[Diagnostic]]:
-    """The ids of views that go on from the rows of their former definition, all versions of a name alike."""
+    """Return the ids of views that continue from the rows of their former definition, for all versions of a name."""
     found = {id_: hint for name, hint in hints.items() if (id_ := catalog.find(name)) is not None}
     names = {i.partition("~")[0] for i in found if i in catalog.views}
     idle = [idle_hint(h, catalog.name_of(i), file) for i, h in found.items() if i not in catalog.views]
@@ -148,12 +150,12 @@ def resumed_views(catalog: Catalog, hints: Mapping[str, Hint], file: str) -> tup
 def promises(
     catalog: Catalog, hints: Mapping[tuple[str, str], Hint], file: str
 ) -> tuple[dict[str, Promise], list[Diagnostic]]:
-    """The rates and latencies of views and query templates; what says none is refused (B4035)."""
+    """Return the rates and latencies of views and query templates; invalid ones are rejected (B4035)."""
     found: dict[str, Promise] = {}
     reported: list[Diagnostic] = []
     for (name, word), hint in hints.items():
         id_ = name if name in catalog.templates else catalog.find(name)
-        if id_ is None:  # its definition was refused
+        if id_ is None:  # its definition was rejected
             continue
         if id_ not in catalog.templates and id_ not in catalog.public & catalog.views.keys():
             reported.append(idle_hint(hint, catalog.name_of(id_), file))
@@ -177,7 +179,7 @@ def promises(
 
 
 def _promised(word: str, arguments: tuple[str, ...]) -> float | None:
-    """Requests a second, or seconds."""
+    """Return requests per second, or seconds; None if the arguments are invalid."""
     text = arguments[0] if len(arguments) == 1 else ""
     if word == "latency":
         return seconds_in(text)

@@ -45,7 +45,7 @@ def row_condition(text: str, schema: Schema, name: str, place: Span | None) -> R
 
 
 def _placed(found: Diagnostic, text: str, place: Span | None) -> Diagnostic:
-    """The diagnostic at its place in the project file."""
+    """Return the diagnostic with its position in the project file."""
     if place is None or place.end - place.start != len(text):
         return replace(found, span=place, labels=(), fix=None)
     start, end = (
@@ -69,7 +69,7 @@ class _ConditionReader:
         self._claims: dict[str, Parameter] = {}
 
     def read(self, text: str) -> RowCondition:
-        """The condition; its columns are those of the relation."""
+        """Return the condition; its columns are those of the relation."""
         written = self._parsed(text)
         for call in sorted(written.find_all(exp.Anonymous), key=lambda c: c.meta.get("start", 0)):
             if call.name.casefold() == CLAIM:
@@ -102,7 +102,7 @@ class _ConditionReader:
         return found
 
     def _with_claim(self, written: Expr, call: exp.Anonymous) -> Expr:
-        """The condition with a placeholder for one call of claim(...)."""
+        """Return the condition with a placeholder for one call of claim(...)."""
         path = self._path(call)
         cast = call.parent if isinstance(call.parent, exp.Cast) else None
         type_ = self._type(call, cast)
@@ -118,7 +118,8 @@ class _ConditionReader:
         return written
 
     def _path(self, call: exp.Anonymous) -> tuple[str, ...]:
-        """`claim('a.b')` is the member `b` of the claim `a`; the name of a claim that is an address has dots of its own."""
+        """Return the path of a claim: `claim('a.b')` is the member `b` of the claim `a`. Dots in a claim whose name is
+        a URI do not separate."""
         given = call.expressions[0] if len(call.expressions) == 1 else None
         text = given.name if isinstance(given, exp.Literal) and given.is_string else ""
         path = (text,) if "://" in text else tuple(text.split("."))

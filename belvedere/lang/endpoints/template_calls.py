@@ -1,7 +1,7 @@
-"""`Name(1, city => 'Ulm')`: a query template with its arguments, as the query that it stands for.
+"""`Name(1, city => 'Ulm')`: a call of a query template, expanded to its query.
 
-In: the text of a call, the statements that define templates. Out: the statement of the query, with the arguments in place of the
-parameters, each of its parameter's type. It resolves nothing.
+In: the text of a call, the statements that define templates. Out: the statement of the query, with the parameters
+replaced by arguments of the parameters' types. It resolves nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _CALL = re.compile(r"\s*`?(\w+)`?\s*(\(.*\))\s*;?\s*", re.DOTALL)
 
 
 def called_template(text: str, templates: Mapping[str, DefineTemplate]) -> DefineTemplate | None:
-    """The query of a call; None where the text is none of a template in `templates` (by folded name). Raises B9126."""
+    """Return the query of a call; None if the text is not a call of a template in `templates` (by folded name). Raises
+    B9126."""
     found = _CALL.fullmatch(text)
     template = templates.get(found[1].casefold()) if found else None
     if found is None or template is None:
@@ -43,13 +44,14 @@ def called_template(text: str, templates: Mapping[str, DefineTemplate]) -> Defin
 
 
 def form_of_call(template: DefineTemplate) -> str:
-    """How a template is called: `Near(city STRING, most INT = 5)`. A caller's token is no argument."""
+    """Return the signature of a template: `Near(city STRING, most INT = 5)`. Claims of the caller's token are not
+    arguments."""
     assert template.path is not None
     return f"{template.path.text}({', '.join(map(_written, _asked(template).values()))})"
 
 
 def _asked(template: DefineTemplate) -> dict[str, TemplateParameter]:
-    """The parameters that a call gives, by folded name."""
+    """Return the parameters that a call passes, by folded name."""
     return {p.name.text.casefold(): p for p in template.parameters if p.metadata is None}
 
 
@@ -59,7 +61,7 @@ def _written(parameter: TemplateParameter) -> str:
 
 
 def _arguments(brackets: str, template: DefineTemplate) -> dict[str, exp.Expr]:
-    """The values of all parameters by folded name."""
+    """Return the values of all parameters by folded name."""
     try:
         call = sqlglot.parse_one(f"SELECT f{brackets}", dialect=SparkSql).expressions[0]
     except (ParseError, TokenError) as error:
@@ -86,7 +88,7 @@ def _arguments(brackets: str, template: DefineTemplate) -> dict[str, exp.Expr]:
 
 
 def _value(written: exp.Expr, parameter: TemplateParameter, template: DefineTemplate) -> exp.Expr:
-    """A literal as an expression of the parameter's type."""
+    """Return a literal as an expression of the parameter's type."""
     type_ = arrow_type(parameter.type)
     value = literal_of(written, type_) if type_ is not None and not is_interval(type_) else None
     if value is None or type_ is None or value in (math.inf, -math.inf):

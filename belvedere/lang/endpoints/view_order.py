@@ -1,7 +1,8 @@
-"""The order of a query's result, as columns of it: a view's own order, which holds where a reader says no other.
+"""Order of a query's result, over columns of it: a view's own order is the default for readers.
 
-In: a query's plan with the limit that its ORDER BY makes on top. Out: the plan, in which every sort key is a column (hidden where the
-query does not show it), and the order over these. An order by the clock or by nested values is none.
+In: a query's plan with the limit that its ORDER BY makes on top. Out: the plan, in which every sort key is a column
+(hidden if the query does not show it), and the order over these. An order by the clock or by nested values does not
+count.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from belvedere.plan.operators.project import item_of
 from belvedere.plan.unused_names import unused_name
 
 NAME = "_order"
-"""Hidden columns with the sort keys that a query does not show."""
+"""Prefix of hidden columns with the sort keys that a query does not show."""
 
 
 def ordered_plan(plan: Node) -> tuple[Node, tuple[Order, ...]]:
-    """The plan with its order among its columns; without an order that means nothing to its result."""
+    """Return the plan with its sort keys among its columns, and its order. The order is empty if a sort key cannot be
+    stored."""
     if isinstance(plan, Emit) and not plan.stream:
         below, order = ordered_plan(plan.input)
         return (replace(plan, input=unlimited(below)), order) if order else (plan, ())
@@ -47,7 +49,7 @@ def ordered_plan(plan: Node) -> tuple[Node, tuple[Order, ...]]:
 
 
 def unlimited(plan: Node) -> Node:
-    """The same rows without the node that would only sort them."""
+    """Return the same rows without a node that only sorts them."""
     top = plan.input if isinstance(plan, Project) else plan
     if not isinstance(top, TopK) or top.limit is not None or top.offset or top.most:
         return plan
@@ -55,12 +57,12 @@ def unlimited(plan: Node) -> Node:
 
 
 def is_unsorted(plan: Node) -> bool:
-    """Whether there is an ORDER BY without LIMIT on top."""
+    """Return whether there is an ORDER BY without LIMIT on top."""
     return unlimited(plan) is not plan
 
 
 def own_order(order: Sequence[Order], columns: dict[str, str]) -> tuple[Order, ...]:
-    """An order over other columns: those that these names stand for; as far as they go."""
+    """Return an order over columns with other names, up to the first key without one."""
     found = []
     for key in order:
         if key.expr.name not in columns:
@@ -81,7 +83,7 @@ def _typed(expr: Expr, top: TopK) -> Typed:
 
 
 def _with_keys(project: Project, top: TopK) -> tuple[Project, TopK]:
-    """Sort keys that are computed become columns below the limit."""
+    """Add computed sort keys as columns below the limit."""
     computed = dict.fromkeys(o.expr for o in top.order if not isinstance(o.expr, exp.Column))
     if not computed:
         return project, top

@@ -31,23 +31,24 @@ class NamedRelation:
     schema: Schema
     relationships: dict[str, Relationship] = field(default_factory=dict)
     parent: str | None = None
-    """The name of the table under which this one is nested."""
+    """Name of the table under which this one is nested."""
     parent_key: tuple[tuple[str, str], ...] = ()
     span: Span | None = None
     sealed: frozenset[str] = frozenset()
-    """The private columns that it has from another script: they are there, and no query here may name them."""
+    """Private columns from another script: they exist, but queries here may not name them."""
     grows: str | None = None
-    """The id of the version that this one is with a column more, with another expression for one, or made distinct."""
+    """Id of the version on which this one is based: with an added column, a redefined one, or made distinct."""
     overrides: str | None = None
-    """The column of that version which has another expression here."""
+    """Column of that version that this one redefines."""
 
     def relationship(self, name: str) -> Relationship | None:
-        """The relationship of that name, whatever its case."""
+        """Return the relationship of that name, ignoring case."""
         return self.relationships.get(name.casefold())
 
 
 class BrokenNames(set[str]):
-    """Folded names whose definitions were refused. `all`: any name may be one of them, since `IMPORT x.*` found nothing."""
+    """Folded names whose definitions were rejected. `all`: any name may be one of them, since `IMPORT x.*` found
+    nothing."""
 
     all = False
 
@@ -56,7 +57,7 @@ class BrokenNames(set[str]):
 
 
 class Definitions:
-    """Grows statement by statement."""
+    """All definitions, extended by each statement."""
 
     def __init__(self) -> None:
         self.relations: dict[str, NamedRelation] = {}
@@ -65,21 +66,21 @@ class Definitions:
         self.subscriptions: dict[str, Subscription] = {}
         self.versions: dict[str, list[str]] = {}
         self.histories: dict[str, int | None] = {}
-        """Which relations keep their history, and for how many microseconds (None: always)."""
+        """Retention of the history of relations by id, in microseconds (None: no limit)."""
         self.broken = BrokenNames()
         self.lines: dict[str, int] = {}
-        """The line of the script in which a folded name is first defined, also of those that come later."""
+        """Line of the script in which a folded name is first defined, including later definitions."""
         self.origins: dict[str, tuple[Path, str]] = {}
-        """Where imported relations were defined: the script and the id there."""
+        """Origin of imported relations: the script and the id there."""
         self.namespaces: dict[str, str] = {}
-        """The names under which other scripts and sources were imported, by folded name."""
+        """Names under which other scripts and sources were imported, by folded name."""
         self.templates: dict[str, QueryTemplate] = {}
-        """The query templates of a script that others import, by name, once all of it is lowered."""
+        """Query templates of a script that others import, by name, once the script is lowered."""
         self.functions: Mapping[str, OwnFunction] = {}
-        """The functions of the project, by folded name."""
+        """Functions of the project, by folded name."""
 
     def copy(self) -> Definitions:
-        """The same for now, to be grown apart."""
+        """Return an independent copy."""
         made = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, dict):
@@ -90,16 +91,16 @@ class Definitions:
         return made
 
     def __iter__(self) -> Iterator[NamedRelation]:
-        """The current version of every relation."""
+        """Yield the current version of every relation."""
         return (self.relations[ids[-1]] for ids in self.versions.values())
 
     @property
     def names(self) -> list[str]:
-        """The names that a FROM clause may use."""
+        """Return the names that a FROM clause may use."""
         return [r.name for r in self]
 
     def new_id(self, name: str) -> str:
-        """The id of the next version of a name."""
+        """Return the id of the next version of a name."""
         return f"{name}~{len(self.versions.get(name.casefold(), ())) + 1}"
 
     def define(
@@ -110,7 +111,8 @@ class Definitions:
         grows: str | None = None,
         overrides: str | None = None,
     ) -> NamedRelation:
-        """A new version of a name: an input, a view or a subscription. No statement may take a name of the store's own tables."""
+        """Add a new version of a name: an input, a view or a subscription. Names of the store's own tables are
+        rejected."""
         if made.span is not None and made.name.casefold().startswith(OWN_TABLES):
             hint = f"names that begin with `{OWN_TABLES}` are reserved for the store"
             raise fail("B2012", f"a relation cannot be called `{made.name}`", span=made.span, hint=hint)
@@ -151,12 +153,12 @@ class Definitions:
         self.relations[owner.id] = replace(owner, relationships=relations)
 
     def target_of(self, relationship: Relationship) -> NamedRelation:
-        """Where a relationship leads: the definition that it saw, with the columns that have been added to that since."""
+        """Return the target of a relationship: the definition that it saw, with the columns added since."""
         then = self.relations[relationship.target]
         return self.with_columns_of(then, relationship.columns_of(TARGET) | {t for _, t in relationship.pairs})
 
     def with_columns_of(self, relation: NamedRelation, fixed: Container[str] = ()) -> NamedRelation:
-        """A version of a name with the columns that statements have added to it, up to one that overrides a `fixed` column.
+        """Return a version of a name with the columns added later, up to a version that redefines a `fixed` column.
 
         A later definition of the name is another table.
         """
@@ -167,7 +169,7 @@ class Definitions:
         return relation
 
     def as_seen(self, relationship: Relationship) -> Relationship:
-        """The relationship with its target as it is now, and with that one's own order where it says none."""
+        """Return the relationship with its present target, and the target's order if it has none."""
         target = self.target_of(relationship).id
         view, order = self.views.get(target), relationship.order
         if not order and view is not None:
@@ -175,7 +177,7 @@ class Definitions:
         return replace(relationship, target=target, order=order)
 
     def steps(self, relation: NamedRelation, names: Iterable[str]) -> list[Relationship]:
-        """The relationships that names follow, from a relation on, as far as they do."""
+        """Return the relationships that names follow from a relation, up to the first name that is not one."""
         found: list[Relationship] = []
         for name in names:
             step = self.relations[relation.id].relationship(name)
@@ -186,19 +188,20 @@ class Definitions:
         return found
 
     def find(self, name: str) -> NamedRelation | None:
-        """The current version of a name (nested tables have dotted names), whatever its case."""
+        """Return the current version of a name (nested tables have dotted names), ignoring case."""
         ids = self.versions.get(name.casefold())
         return self.relations[ids[-1]] if ids else None
 
     def missing(self, name: str, candidates: Iterable[str]) -> str | None:
-        """A hint for a name that is not defined here."""
+        """Return a hint for a name that is not defined here."""
         line = self.lines.get(name.casefold())
         if line is not None:
             return f"`{name}` is defined later, in line {line}: a definition can only use earlier ones"
         return did_you_mean(name, candidates)
 
     def get(self, name: str, span: Span | None = None) -> NamedRelation:
-        """The current version, or a name error with the nearest name. Silent where the name's own definition was refused."""
+        """Return the current version. Raises a name error with the nearest name, without a message if the name's own
+        definition was rejected."""
         found = self.find(name)
         if found is not None:
             return found
@@ -207,7 +210,7 @@ class Definitions:
         raise fail("B2001", f"table `{name}` is not defined", span=span, hint=self.missing(name, self.names))
 
     def final_ids(self) -> dict[str, str]:
-        """Compile-time id -> the catalog's id."""
+        """Return compile-time id -> the catalog's id."""
         result = {}
         for ids in self.versions.values():
             name = self.relations[ids[-1]].name

@@ -1,7 +1,7 @@
 """Expressions as written -> expressions over a plan's columns.
 
-In: a sqlglot tree of the script and the frame whose columns it may name. Out: a copy in which every column is an internal one and
-every subquery a `SubqueryValue` that waits to be joined. Types are checked by `infer`, not here.
+In: a sqlglot tree of the script and the frame whose columns it may name. Out: a copy in which every column is an
+internal one and every subquery a `SubqueryValue`, to be joined later. `infer` checks types.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from belvedere.syntax.query_tree import span_of
 from belvedere.syntax.wording import nearest_name
 
 DAYS = ("DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
-"""Units of whole days: a DATE rounded down to them is one."""
+"""Units of whole days: a DATE rounded down to one of them remains a DATE."""
 
 BARE = "written without a table"
 """Key in the meta of a column: its name, if it is written without a table."""
@@ -42,13 +42,13 @@ class Resolver:
     def __init__(self, frame: Frame, fallback: Fallback | None = None, first: Fallback | None = None):
         self.frame = frame
         self.fallback = fallback
-        """Asked for names that no FROM item has (aliases of the select list)."""
+        """Resolves names that no FROM item has (aliases of the select list)."""
         self.first = first
-        """Asked before the FROM items (ORDER BY looks at the output first)."""
+        """Resolves names before the FROM items do (ORDER BY searches the output first)."""
         self._variables: list[str] = []
 
     def resolve(self, expr: exp.Expr) -> Expr:
-        """A resolved copy."""
+        """Return a resolved copy."""
         copied = expr.copy()
         if expr.parent is not None:
             copied.meta.setdefault("start", span_of(expr, "").start)
@@ -91,24 +91,25 @@ class Resolver:
         return self._of_its_type(found) if OF_ITS_TYPE in found.meta else found
 
     def _zipped(self, node: exp.ArraysZip) -> Expr:
-        """`arrays_zip(xs, t.ys)` with the names of its columns as those of its fields, as in Spark; others are numbered."""
+        """Resolve `arrays_zip(xs, t.ys)`: its fields have the column names, as in Spark; others are numbered."""
         names = [e.name if isinstance(e, exp.Column | exp.Dot) else str(n) for n, e in enumerate(node.expressions)]
         found = map_operands(node, self._walk)
         if (
             len({n.casefold() for n in names}) < len(names) or self._variables
-        ):  # of a lambda's variables the types are not known here
+        ):  # the types of a lambda's variables are not known here
             return found
         type_ = self.frame.inference().type(found)
         fields = zip(names, type_.value_type, strict=True)
         return cast(found, pa.list_(pa.struct([pa.field(name, f.type, f.nullable) for name, f in fields])))
 
     def _of_its_type(self, rounded: Expr) -> Expr:
-        """`FLOOR(day TO MONTH)` is a DATE, though `date_trunc` gives a TIMESTAMP."""
+        """Cast `FLOOR(day TO MONTH)` to DATE, since `date_trunc` gives a TIMESTAMP."""
         is_date = self.frame.inference().type(rounded.this) == DATE
         return cast(rounded, DATE) if is_date and rounded.args["unit"].name in DAYS else rounded
 
     def _own(self, node: exp.Anonymous, own: OwnFunction) -> Expr:
-        """A call of a project's function, with its arguments cast to the types of its parameters; `infer` says which it takes."""
+        """Return a call of a project's function, with its arguments cast to the types of its parameters. `infer` checks
+        them."""
         if len(node.expressions) != len(own.parameters):
             hint = f"it is {signature(own, type_text)}"
             message = f"`{own.name}` takes {len(own.parameters)} argument(s), not {len(node.expressions)}"
@@ -143,12 +144,13 @@ class Resolver:
         return self._named(parts, node)
 
     def _is_variable(self, name: exp.Identifier) -> bool:
-        """Whether a name in a resolved expression is that of a lambda's variable."""
+        """Return whether a name in a resolved expression is a lambda's variable."""
         return name.name.casefold() in self._variables and not isinstance(name.parent, (exp.Column, exp.Dot))
 
     def _named(self, parts: Sequence[exp.Identifier], node: Expr) -> Expr:
-        """A lambda's variable or a column, with fields of it, or the column of a related row."""
-        if parts[0].name.casefold() in self._variables:  # in other letters: the parser knows those that are spelt alike
+        """Return a lambda's variable or a column, with its fields, or the column of a related row."""
+        # in another case: sqlglot only recognises variables in the same spelling
+        if parts[0].name.casefold() in self._variables:
             return _fields(parts[0].copy(), parts[1:])
         context = self.frame.context
         try:
@@ -162,7 +164,7 @@ class Resolver:
             if way is None:
                 raise
             return navigate(self.frame, way, node)
-        if rest and not has_fields(found.typed.type):  # a column with the name of a table: no field can be meant
+        if rest and not has_fields(found.typed.type):  # a column with the name of a table, and without fields
             way = navigation(context, self.frame.scope, parts)
             if way is not None:
                 return navigate(self.frame, way, node)
@@ -173,7 +175,7 @@ class Resolver:
         return _fields(result, rest)
 
     def _known(self, node: exp.Column) -> bool:
-        """Whether a FROM item of this query has the name (then it hides an alias of the select list)."""
+        """Return whether a FROM item of this query has the name; if so, it hides an alias of the select list."""
         if self.fallback is None or len(node.parts) > 1:
             return True
         scope = self.frame.scope
@@ -221,7 +223,7 @@ class Resolver:
 
 
 def _of_equal_rows(query: exp.Expr, values: Sequence[exp.Expr]) -> exp.Select:
-    """The rows of a query whose columns equal these values."""
+    """Return the rows of a query whose columns equal these values."""
     names = [exp.to_identifier(f"in_{n}", quoted=True) for n in range(len(values))]
     inner: Any = query.this if isinstance(query, exp.Subquery) else query
     named = named_columns(inner.copy(), [n.name for n in names])
@@ -233,7 +235,7 @@ def _of_equal_rows(query: exp.Expr, values: Sequence[exp.Expr]) -> exp.Select:
 
 
 def has_fields(type_: pa.DataType) -> bool:
-    """Whether a dot may follow: a struct's field, a map's key, the field of each of an array's structs."""
+    """Return whether a dot may follow: a struct's field, a map's key, the field of each of an array's structs."""
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
         return has_fields(type_.value_type)
     return bool(pa.types.is_struct(type_) or pa.types.is_map(type_))

@@ -1,7 +1,7 @@
-"""Names inside a query: which column of which FROM item a name means.
+"""Names inside a query: the column and FROM item that each name means.
 
 In: the FROM items of a query and of those around it. Out: internal column names `alias.column`, all distinct within a
-query and its subqueries. Knows nothing of plans.
+query and its subqueries. The module does not depend on plans.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from belvedere.schema import find_named
 from belvedere.syntax.wording import did_you_mean
 
 REPEATED = "~again"
-"""Between the name of an output and a number, where outputs before have the same name."""
+"""Separator between the name of an output and a number, if an earlier output has the same name."""
 SAME = "="
-"""After that number, where it is the same column, too: the name means both."""
+"""Suffix after that number if it is the same column; the name then means both."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
-    """A column as a script names it, and the plan's column behind it."""
+    """A column as named in a script, and the plan's column for it."""
 
     name: str
     internal: str
@@ -34,14 +34,14 @@ class SourceColumn:
     hidden: bool = False
     doc: str | None = None
     same: bool = False
-    """Whether it is another one of the same name once more."""
+    """Whether it repeats an earlier column of the same name."""
     sealed: bool = False
     """Whether it is private to another script."""
 
 
 @dataclass(frozen=True)
 class FromItem:
-    """One FROM item. `relation` is where its relationships are found; parts of a path without alias are not `addressable`."""
+    """One FROM item. Its relationships are those of `relation`; parts of a path without alias are not `addressable`."""
 
     alias: str
     columns: tuple[SourceColumn, ...]
@@ -50,25 +50,25 @@ class FromItem:
     bare: bool = True
     """Whether its columns may be named without the alias."""
     table: str | None = None
-    """The table in a windowing call without alias: the call goes by its name too, where nothing else does."""
+    """Table in a windowing call without alias. The call also has this name if no other item has it."""
     is_named: bool = False
-    """Whether FROM names the relation itself, and no path leads to it."""
+    """Whether FROM names the relation itself, without a path to it."""
     rows_of: NamedRelation | None = None
-    """The relation whose rows a subquery selects: paths begin at them, too."""
+    """Relation whose rows a subquery selects; paths may also begin at them."""
     behind: Mapping[str, str] = field(default_factory=dict)
     """Names of that relation's columns here."""
 
     @property
     def starts(self) -> NamedRelation | None:
-        """The relation whose relationships begin here."""
+        """Return the relation whose relationships begin here."""
         return self.relation or self.rows_of
 
     def find(self, name: str) -> SourceColumn | None:
-        """An exact match first, then one that differs in case only."""
+        """Return a column: first an exact match, then one that differs in case only."""
         return find_named(self.columns, name)
 
     def refuse_repeated(self, column: SourceColumn, span: Span) -> None:
-        """Raise B2003 where a name means several columns of the item."""
+        """Raise B2003 if a name means several columns of the item."""
         if sum(c.name == column.name for c in self.columns if not c.hidden and not c.same) > 1:
             owner = f"`{self.alias}`" if self.alias else "a subquery"
             hint = "rename them with AS in the select list"
@@ -76,45 +76,46 @@ class FromItem:
 
     @property
     def shown(self) -> list[SourceColumn]:
-        """The visible columns."""
+        """Return the visible columns."""
         return [c for c in self.columns if not c.hidden and not c.sealed]
 
     @property
     def names(self) -> list[str]:
-        """The visible columns' names."""
+        """Return the visible columns' names."""
         return [c.name for c in self.shown]
 
     def seen(self, name: str) -> SourceColumn | None:
-        """The column that a query means by a name: none that is private to another script."""
+        """Return the column that a query means by a name; None for one that is private to another script."""
         return find_named([c for c in self.columns if not c.sealed], name)
 
 
 @dataclass(frozen=True)
 class MergedColumn:
-    """A column that USING or NATURAL made of those of the same name in `sources`; other FROM items have their own."""
+    """A column that USING or NATURAL merged from those of the same name in `sources`; other FROM items have
+    their own."""
 
     column: SourceColumn
     sources: tuple[FromItem, ...]
     before: FromItem
-    """The first FROM item of all that was joined then: `*` has the column before those of this item."""
+    """First FROM item of the join: `*` lists the column before those of this item."""
 
     def named(self, name: str) -> bool:
-        """Whether a query means it by the name."""
+        """Return whether a query means it by the name."""
         return self.column.name.casefold() == name.casefold()
 
     def covers(self, source: FromItem) -> bool:
-        """Whether it stands for a column of the FROM item."""
+        """Return whether it replaces a column of the FROM item."""
         return any(s is source for s in self.sources)
 
 
 @dataclass
 class InternalAliases:
-    """Hands out internal aliases, each once per compiled query."""
+    """Generates internal aliases, unique per compiled query."""
 
     taken: set[str] = field(default_factory=set)
 
     def fresh(self, alias: str) -> str:
-        """`alias`, or the first free `alias_2`, `alias_3` ..."""
+        """Return `alias`, or the first unused name of `alias_2`, `alias_3` ..."""
         name, n = alias, 1
         while name.casefold() in self.taken:
             n += 1
@@ -130,24 +131,24 @@ class Scope:
     file: str
     sources: list[FromItem] = field(default_factory=list)
     merged: list[MergedColumn] = field(default_factory=list)
-    """Columns that USING or NATURAL made one, those of the last join first."""
+    """Columns merged by USING or NATURAL, those of the last join first."""
     outer: Scope | None = None
     used: dict[str, SourceColumn] = field(default_factory=dict)
     named: tuple[str, ...] = ()
-    """The aliases of the select list, which some clauses may name."""
+    """Aliases of the select list, which some clauses may name."""
 
     def aliased(self, alias: str) -> FromItem | None:
-        """The FROM item that has this alias, in this query only."""
+        """Return the FROM item with this explicit alias, in this query only."""
         folded = alias.casefold()
         return next((s for s in self.sources if s.addressable and s.alias.casefold() == folded), None)
 
     def source(self, alias: str) -> FromItem | None:
-        """The FROM item that an alias means, in this query only."""
+        """Return the FROM item that an alias means, in this query only."""
         windowed = [s for s in self.sources if s.table is not None and s.table.casefold() == alias.casefold()]
         return self.aliased(alias) or (windowed[0] if len(windowed) == 1 else None)
 
     def reachable(self, alias: str) -> tuple[FromItem, bool] | None:
-        """The FROM item of an alias here or in a query around; and whether it is an outer one."""
+        """Return the FROM item of an alias in this query or in one around it, and whether it is an outer one."""
         found = self.source(alias)
         if found is not None:
             return found, False
@@ -155,7 +156,7 @@ class Scope:
         return (outer[0], True) if outer is not None else None
 
     def hand_on(self, owner: FromItem, columns: Iterable[SourceColumn]) -> None:
-        """Note that columns of a FROM item of a query around are read; a query between hands them on."""
+        """Record that columns of an outer query's FROM item are read; queries in between pass them on."""
         found = {c.internal: c for c in columns}
         scope: Scope | None = self
         while scope is not None and not any(s is owner for s in scope.sources):
@@ -163,12 +164,12 @@ class Scope:
             scope = scope.outer
 
     def columns(self) -> Iterator[SourceColumn]:
-        """All columns of this query's FROM items."""
+        """Yield all columns of this query's FROM items."""
         for s in self.sources:
             yield from s.columns
 
     def merge(self, columns: Sequence[SourceColumn], lefts: Sequence[FromItem], rights: Sequence[FromItem]) -> None:
-        """Make one column of those that both sides of a join have by each name of `columns`."""
+        """Merge the columns that both sides of a join have by each name of `columns`."""
         made = []
         for column in columns:
             known = next((m for m in self.merged if m.named(column.name)), None)
@@ -178,7 +179,7 @@ class Scope:
         self.merged = made + self.merged
 
     def all_columns(self) -> list[SourceColumn]:
-        """The columns of `*`: those of USING before all others of what is joined by it."""
+        """Return the columns of `*`: merged ones precede all others of the joined items."""
         found = []
         for source in self.sources:
             found += [m.column for m in self.merged if m.before is source]
@@ -188,14 +189,16 @@ class Scope:
         return found
 
     def columns_of(self, source: FromItem) -> list[SourceColumn]:
-        """The columns of `source.*`: first those of USING, and of these first what `*` does not show, as in Spark."""
+        """Return the columns of `source.*`: first those of USING, and of these first the ones that `*` does not show,
+        as in Spark."""
         shared = [(c, m) for m in self.merged if m.covers(source) for c in source.shown if m.named(c.name)]
         behind = [c for c, m in shared if c.internal != m.column.internal]
         keys = [*behind, *(c for c, _ in shared if c not in behind)]
         return [*keys, *(c for c in source.shown if c not in keys)]
 
     def resolve(self, parts: Sequence[exp.Identifier], span: Span) -> tuple[SourceColumn, Sequence[exp.Identifier]]:
-        """The column that a dotted name begins with, and the fields that remain of it; an error where there is none."""
+        """Return the column that a dotted name begins with, and the fields that remain of it. Raises an error if there
+        is none."""
         found = self._find(parts, span)
         if found is not None:
             return found
@@ -203,7 +206,7 @@ class Scope:
         while outer is not None:
             found = outer._find(parts, span)
             if found is not None:
-                for scope in passed:  # a query between hands the column on
+                for scope in passed:  # queries in between pass the column on
                     scope.used[found[0].internal] = found[0]
                 return found
             passed.append(outer)
@@ -245,7 +248,7 @@ class Scope:
         if source.starts is not None and source.starts.relationship(name) is not None:
             joined = f"`JOIN {source.alias}.{name} x`"
             hint = f"name one of its columns, join it ({joined}), or aggregate over it"
-            if len(parts) > 1:  # a value of the query around: its own names were followed before
+            if len(parts) > 1:  # a value of the outer query, whose own names were resolved before
                 hint = f"join it in this query's FROM ({joined}), and name `x.{parts[1].name}`"
             return fail("B4003", f"`{source.alias}.{name}` is a relationship, not a column", span=span, hint=hint)
         if source.find(name) is not None:
@@ -272,18 +275,18 @@ def _owners(sources: Sequence[FromItem], name: str) -> list[FromItem]:
 
 
 def private_column(name: str, span: Span | None) -> BelvedereError:
-    """The error for a private column of another script."""
+    """Return the error for a private column of another script."""
     hint = "remove the leading underscore in that script, or compute the column here"
     return fail("B2002", f"column `{name}` is private to the script that defines it", span=span, hint=hint)
 
 
 def dotted(parts: Iterable[exp.Identifier]) -> str:
-    """A path as written."""
+    """Return a path as written."""
     return ".".join(p.name for p in parts)
 
 
 def name_parts(expr: exp.Expr | None) -> tuple[exp.Identifier, ...]:
-    """The identifiers of a column, with those of fields of it, outermost first; none for any other expression."""
+    """Return the identifiers of a column and its fields, outermost first; none for any other expression."""
     base, *fields = expr.flatten(unnest=False) if isinstance(expr, exp.Dot) else (expr,)
     parts = [*base.parts, *fields] if isinstance(base, exp.Column) else []
     names = tuple(p for p in parts if isinstance(p, exp.Identifier))

@@ -1,7 +1,7 @@
-"""Warnings and notices about a whole catalog: what grows without end.
+"""Warnings and notices on relations of a catalog that grow without limit.
 
-In: a catalog that compiled. Out: diagnostics, none of them errors (SQRL: `check` names the public streams that nothing bounds, and
-joins whose state has no end).
+In: a catalog without errors. Out: warnings and notices on public streams without a bound, and joins with unlimited
+state (SQRL requires this of `check`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from belvedere.plan.operators.nodes import (
 from belvedere.plan.operators.spl_aggregate import SplAggregate
 
 SHOWN = 3
-"""Views that one notice names."""
+"""Maximum number of views that one notice names."""
 
 
 def check_catalog(catalog: Catalog) -> list[Diagnostic]:
@@ -45,7 +45,7 @@ def check_catalog(catalog: Catalog) -> list[Diagnostic]:
 
 
 class Growth:
-    """Facts about the relations of a catalog, each computed once however many views read it."""
+    """Facts about the relations of a catalog, each computed once for all views that read it."""
 
     def __init__(self, catalog: Catalog):
         self._catalog = catalog
@@ -54,7 +54,7 @@ class Growth:
         self.endless_relation = cache(self._endless_relation)
 
     def endless(self, node: Node) -> str | None:
-        """The input that makes a relation grow without end; None where keys, limits or the clock bound it."""
+        """Return the input that makes a relation grow without limit; None if keys, limits or the clock bound it."""
         match node:
             case Scan():
                 return self.endless_relation(node.relation)
@@ -93,13 +93,13 @@ def _unbounded_streams(catalog: Catalog) -> list[Diagnostic]:
 
 
 def _endless_joins(catalog: Catalog, growth: Growth) -> list[Diagnostic]:
-    """Joins of two relations whose rows stay for ever."""
+    """Return notices on joins of two relations whose rows are never removed."""
     found = []
     for view in catalog.views.values():
         nodes = tuple(view.plan.walk())
         versions = {
             id(n.input): n for n in nodes if isinstance(n, TopK)
-        }  # FOR SYSTEM_TIME AS OF: joined, then cut to the last one
+        }  # FOR SYSTEM_TIME AS OF: joined, then reduced to the last version
         for join in (n for n in nodes if isinstance(n, Join)):
             sides = [growth.endless(side) for side in (join.left, join.right)]
             cut = versions.get(id(join))
@@ -116,7 +116,8 @@ def _endless_joins(catalog: Catalog, growth: Growth) -> list[Diagnostic]:
 
 
 def _endless_join(view: View, left: str, right: str, *, versions: bool, late: list[str]) -> Diagnostic:
-    """`late` are the streams of it whose late rows are used, where nothing else keeps the rows."""
+    """Return the notice on a join. `late` are its streams whose late rows are used, if this is the only reason to keep
+    the rows."""
     message = f"the join in `{view.name}` keeps all rows of `{left}` and `{right}` forever"
     if late:
         names = " and ".join(f"`{n}`" for n in late)
@@ -138,7 +139,7 @@ def _bounds_time(join: Join, growth: Growth) -> bool:
 
 
 def _ties_times(join: Join, known: Known) -> bool:
-    """Whether each side's rows are final once the other side's bound is far enough."""
+    """Return whether each side's rows become final as the other side's bound rises."""
     for one, other in ((join.left, join.right), (join.right, join.left)):
         tied = implied_bounds(bounds_of(other, known), join.condition)
         if not any(c.name in tied and is_time(c.type) for c in one.schema):
@@ -153,9 +154,10 @@ def _settles(cut: TopK, growth: Growth) -> bool:
 
 
 def event_times(catalog: Catalog, final: bool = False) -> Known:
-    """Which columns of inputs and views may have a bound; with `settled` only those of inputs that do not change below it."""
+    """Return the columns of inputs and views that may have a bound; with `final` only those of inputs that do not
+    change below it."""
 
-    @cache  # views that read a view twice would double the work at each level
+    @cache  # without the cache, views that read a view twice would double the work at each level
     def known(relation: str) -> Bounds | None:
         table = catalog.inputs.get(relation)
         if table is not None:
@@ -190,7 +192,7 @@ def _endless_groups(catalog: Catalog, growth: Growth) -> list[Diagnostic]:
 
 
 def _unused_times(node: Aggregate, growth: Growth) -> list[str]:
-    """The event-time columns of an endless input, where no key of the groups is one or follows one."""
+    """Return the event-time columns of an unbounded input, if no group key is one of them or follows one."""
     known = growth.known
     if growth.endless(node.input) is None or event_time_columns(node, known) or grouping_columns(node, known):
         return []
@@ -202,7 +204,8 @@ def _unused_times(node: Aggregate, growth: Growth) -> list[str]:
 
 
 def _limited(column: str, node: Node, growth: Growth) -> bool:
-    """Whether a column has no more values than a relation that does not grow without end has rows."""
+    """Return whether the number of a column's values is limited by the rows of a relation that does not grow without
+    limit."""
     if growth.endless(node) is None:
         return True
     if isinstance(node, Project):

@@ -1,7 +1,7 @@
-"""Notices about what means something else in Flink SQL than it does here.
+"""Notices on expressions that have another meaning in Flink SQL.
 
-In: a catalog that compiled, the script's text. Out: a notice for views of windows in Flink's spelling that are open still, and, in a
-script that has forms of Flink SQL or DataSQRL, for expressions that give another value there.
+In: a catalog without errors, the script's text. Out: a notice for views that show open windows in Flink's spelling. In
+a script with forms of Flink SQL or DataSQRL, also notices for expressions with another value in Flink.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ FORMS = re.compile(
     r"\bNOT\s+ENFORCED\b|\bTIMESTAMP_LTZ\s*\(|\bTABLE\s*\(\s*(TUMBLE|HOP|CUMULATE|SESSION)\s*\(\s*TABLE\b",
     re.IGNORECASE,
 )
-"""Patterns of Flink SQL only: what our language shares with it (METADATA FROM, hints) does not show where a script
-comes from.
-"""
+"""Patterns that occur only in Flink SQL. Forms that SQRL shares with it (METADATA FROM, hints) do not identify a
+script's origin."""
 QUOTIENT = (
     "`/` of whole numbers gives a DOUBLE",
     "a whole number",
@@ -42,7 +41,8 @@ ELEMENT = ("`xs[1]` is the second element of an array", "the first", "write `ele
 
 
 def flink_windows(catalog: Catalog) -> list[Diagnostic]:
-    """B5034 for views of `TABLE(TUMBLE(...))` and the like that show windows which are still open: in Flink they are not there yet."""
+    """Return B5034 for views of `TABLE(TUMBLE(...))` and similar calls that show open windows; Flink emits only closed
+    ones."""
     shown = [v for v in catalog.views.values() if _is_flink(v.plan) and is_open(v.plan, catalog)]
     if not shown:
         return []
@@ -52,13 +52,14 @@ def flink_windows(catalog: Catalog) -> list[Diagnostic]:
 
 
 def _is_flink(plan: Node) -> bool:
-    """Whether a plan has its own groups over windows in the spelling of Flink."""
+    """Return whether a plan groups by windows in Flink's spelling."""
     windows = (n for n in plan.walk() if isinstance(n, TimeWindow))
     return any(n.start.endswith(".window_start") for n in windows)
 
 
 def flink_values(catalog: Catalog, text: str) -> list[Diagnostic]:
-    """B3049 for views with expressions that give another value in Flink, in a script with forms of its own; one for each meaning."""
+    """Return B3049 for views with expressions that have another value in Flink, one per meaning, in a script with
+    Flink's forms."""
     if not FORMS.search(text):
         return []
     found: dict[tuple[str, str, str], Diagnostic] = {}
@@ -84,7 +85,7 @@ def _meanings(plan: Node) -> Iterator[tuple[str, str, str]]:
 
 
 def _type(types: Inference, expr: exp.Expr) -> pa.DataType:
-    """Return the type of a part; NULL's type if the part has none apart from the whole, as in a lambda."""
+    """Return the type of a part; NULL's type if the part cannot be typed alone, as in a lambda."""
     try:
         return types.type(expr.unnest())
     except BelvedereError:

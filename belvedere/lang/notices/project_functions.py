@@ -1,7 +1,7 @@
-"""Where Spark cannot call a function of the project.
+"""Positions in which Spark cannot call a function of the project.
 
-In: a catalog. Out: an error for each call in the condition of an outer, semi or anti join that reads both sides: Spark evaluates such a
-function before a join or after it, never within. Calls in lambdas are refused where they are typed.
+In: a catalog. Out: an error for each call in the condition of an outer, semi or anti join that reads both sides: Spark
+evaluates such a function before a join or after it, never within. Calls in lambdas are rejected when they are typed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HINT = "compute its value on one side of the join, in a subquery of FROM, or wri
 
 
 def unplaced_calls(catalog: Catalog) -> tuple[Diagnostic, ...]:
-    """An error (B3074) for each function that is called where Spark cannot."""
+    """Return an error (B3074) for each function in a position where Spark cannot call it."""
     if not catalog.functions:
         return ()
     plans = [(v.plan, v.span) for v in catalog.views.values()] + [(q.plan, q.span) for q in catalog.templates.values()]

@@ -16,7 +16,7 @@ from belvedere.plan.operators.recursion import Recursion
 
 
 def refuse_unbound(plan: Node, span: Span) -> None:
-    """Raise where a subquery is no join yet, or a column is none of the operator's inputs."""
+    """Raise B3022 if a subquery is not joined, or a column is not in the operator's inputs."""
     found = _unbound(plan)
     if found is None:
         return

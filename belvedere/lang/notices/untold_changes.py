@@ -27,7 +27,7 @@ HINT = "end the query of the windows with EMIT AFTER WATERMARK: each row is then
 
 
 def open_windows(catalog: Catalog) -> list[Diagnostic]:
-    """B5033 for subscriptions ON ADD or ON DELETE and exports that see windows grow."""
+    """Return B5033 for subscriptions ON ADD or ON DELETE and exports that see incomplete windows."""
     found = []
     for subscription in catalog.subscriptions.values():
         if subscription.on is not ChangeKind.CHANGE and is_open(catalog.views[subscription.view].plan, catalog):
@@ -44,7 +44,7 @@ def open_windows(catalog: Catalog) -> list[Diagnostic]:
 
 
 def changing_arguments(catalog: Catalog) -> list[Diagnostic]:
-    """B4038 for subscriptions with arguments whose rows may begin or cease to match."""
+    """Return B4038 for subscriptions with arguments whose rows may start or stop to match."""
     found = []
     for template in catalog.templates.values():
         subscription = catalog.subscriptions.get(template.name) if template.events else None
@@ -66,7 +66,7 @@ _SAID = {ChangeKind.ADD: "new", ChangeKind.CHANGE: "changed", ChangeKind.DELETE:
 
 
 def _compared(template: QueryTemplate) -> set[str]:
-    """The columns of events that a template compares with its own parameters."""
+    """Return the columns of events that a template compares with its own parameters."""
     found = {
         c.name
         for node in template.plan.walk()
@@ -89,13 +89,13 @@ def _template_columns(template: QueryTemplate) -> dict[str, str]:
 
 
 def _only_arrives(node: Node, catalog: Catalog) -> bool:
-    """Whether rows neither change nor go; what is not known to be so is not."""
+    """Return whether rows are never updated or deleted; False if that is not certain."""
 
-    @cache  # views that read a view twice would double the work at each level
+    @cache  # without the cache, views that read a view twice would double the work at each level
     def arrives(relation: str) -> bool:
         if relation in catalog.inputs:
             return catalog.inputs[relation].append_only
-        return relation not in catalog.views or of(catalog.views[relation].plan)  # else events
+        return relation not in catalog.views or of(catalog.views[relation].plan)  # otherwise events
 
     def of(node: Node) -> bool:
         match node:
@@ -115,14 +115,15 @@ def _only_arrives(node: Node, catalog: Catalog) -> bool:
 
 
 def is_open(plan: Node, catalog: Catalog) -> bool:
-    """Whether rows of incomplete windows come through."""
+    """Return whether rows of incomplete windows pass through."""
     known = event_times(catalog)
     groups = _groups(plan, catalog, set())
     return any(n.aggregates and grouping_columns(n, known) & event_time_columns(n, known) for n in groups)
 
 
 def _groups(node: Node, catalog: Catalog, visited: set[str]) -> Iterator[Aggregate]:
-    """The aggregates below, also of views but those `visited`; what EMIT or SELECT STREAM holds back is not looked at."""
+    """Yield the aggregates below, also those of views not yet `visited`. Plans under EMIT or SELECT STREAM are
+    skipped."""
     if isinstance(node, (Emit, InOrder)):
         return
     if isinstance(node, Aggregate):

@@ -1,1 +1,1 @@
-"""Relationships and paths: named joins, and where queries walk along them."""
+"""Relationships and paths: named joins, and their use in queries."""

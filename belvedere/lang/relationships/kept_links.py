@@ -1,8 +1,9 @@
-"""Keep the rows of a relationship as a table under its owner, for an API that cannot compute the relationship when it reads.
+"""Storage of a relationship's rows as a nested table of its owner, for an API that cannot compute the relationship at
+read time.
 
-In: a catalog and one of its relationships (`T.r := JOIN X x ON ... ORDER BY ... LIMIT n`). Out: the catalog with a nested table `T.r` that
-has the columns of X, hidden ones for the owner's key and for what the rows are ordered by, and the relationships of X. Which relationships
-need that is decided by the caller.
+In: a catalog and one of its relationships (`T.r := JOIN X x ON ... ORDER BY ... LIMIT n`). Out: the catalog with a
+nested table `T.r`. It has the columns of X, hidden ones for the owner's key and the sort keys, and the relationships of
+X. The caller selects the relationships.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ORDER = "_order"
 
 
 def keep_link(catalog: Catalog, relationship: Relationship) -> Catalog:
-    """The catalog with the relationship's rows as a table; unchanged where the table's name is taken."""
+    """Return the catalog with the relationship's rows as a table; unchanged if the table's name is taken."""
     owner, target = catalog.schema_of(relationship.owner), catalog.schema_of(relationship.target)
     id_ = f"{catalog.name_of(relationship.owner)}.{relationship.name}"
     if catalog.find(id_) is not None:
@@ -65,7 +66,7 @@ def keep_link(catalog: Catalog, relationship: Relationship) -> Catalog:
 
 
 def _query(relationship: Relationship) -> ResolvedQuery:
-    """The query that has the rows."""
+    """Return the query that computes the rows."""
     name = exp.to_identifier(relationship.name, quoted=True)
     name.meta["start"] = 0
     rows = over_path([exp.to_identifier(OWNER), name], exp.Star(), name)
@@ -73,7 +74,8 @@ def _query(relationship: Relationship) -> ResolvedQuery:
 
 
 def _related(relationship: Relationship, owner: Schema, target: Schema) -> tuple[Node, tuple[Order, ...]]:
-    """The rows of the owner beside their related rows, as `_.column` and `target.column`; and the order of these."""
+    """Return the owner's rows joined with their related rows, as `_.column` and `target.column`, and the order of
+    these."""
     left, right = _side(relationship.owner, owner, OWNER), _side(relationship.target, target, TARGET)
 
     def own(side: str, name: str) -> exp.Column:
@@ -93,9 +95,8 @@ def _side(relation: str, schema: Schema, prefix: str) -> Node:
 
 
 def _items(owner: Schema, target: Schema) -> tuple[list[Item], tuple[tuple[str, str], ...], dict[str, str]]:
-    """The target's columns, the owner's key and the target's; the pairs of the former key with the owner's columns; and what
-    the target's columns are called here.
-    """
+    """Return the target's columns with both keys; the pairs of the owner's key with the owner's columns; and the names
+    of the target's columns in the new table."""
     items = [replace(item_of(c), expr=column(f"{TARGET}.{c.name}")) for c in target.visible]
     names = {c.name: c.name for c in target.visible}
 
@@ -115,7 +116,7 @@ def _item(name: str, expr: Expr, schema: Schema) -> Item:
 
 
 def _onward(catalog: Catalog, target: str) -> Iterator[Relationship]:
-    """The relationships of the target, and its nested tables as relationships."""
+    """Yield the relationships of the target, and its nested tables as relationships."""
     named = set()
     for relationship in catalog.relationships:
         if relationship.owner == target:
@@ -128,7 +129,7 @@ def _onward(catalog: Catalog, target: str) -> Iterator[Relationship]:
 
 
 def _moved(relationship: Relationship, owner: str, names: Mapping[str, str]) -> Relationship | None:
-    """The relationship from the rows of another owner, whose columns are called as `names` say; None where one is not there."""
+    """Return the relationship for another owner, whose column names are in `names`; None if one is missing."""
     read = relationship.columns_of(OWNER) | {own for own, _ in relationship.pairs}
     if relationship.kept is not None or not read <= names.keys():
         return None

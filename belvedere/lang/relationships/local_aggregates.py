@@ -1,9 +1,9 @@
 """Aggregates over paths in a query: `SELECT o.id, sum(o.items.price * o.items.amount) FROM Orders o`.
 
-In: a SELECT, which is changed, and the scope of its FROM. Out: the SELECT with local queries, one value for each row
-of FROM, in place of such aggregates. They are local values where no aggregate is allowed: in WHERE and ON, in the
-argument of another aggregate, and in the select list of a query that selects rows. Elsewhere an aggregate is over the
-rows of the query.
+In: a SELECT, which is changed, and the scope of its FROM. Out: the SELECT with such aggregates replaced by local
+queries: one value for each row of FROM. An aggregate over a path is a local value wherever no aggregate of the query is
+allowed: in WHERE and ON, in the argument of another aggregate, and in the select list of a query that selects rows.
+Elsewhere an aggregate is over the rows of the query.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GROUPS = ("group", "having")
 
 
 def expand_local_aggregates(select: exp.Select, context: StatementContext, scope: Scope) -> None:
-    """Put local queries in place of the aggregates over paths that a SELECT computes for each of its rows."""
+    """Replace the aggregates over paths that a SELECT computes for each of its rows by local queries."""
     if not any(s.starts is not None and s.starts.relationships for s in scope.sources):
         return
     ways = ways_of_query(context, scope)
@@ -48,7 +48,7 @@ def expand_within(expression: exp.Expr, ways: PathNames) -> None:
 
 
 def _selects_rows(select: exp.Select, ways: PathNames) -> bool:
-    """Whether a select list has columns of rows, and no aggregates but those over paths."""
+    """Return whether a select list has columns of rows, and no aggregates except those over paths."""
     if any(select.args.get(key) for key in GROUPS):
         return False
     rows = [item for item in select.expressions if not contains_aggregate(item)]
@@ -58,7 +58,7 @@ def _selects_rows(select: exp.Select, ways: PathNames) -> bool:
 
 
 def _clauses(select: exp.Select) -> list[exp.Expr]:
-    """The select list, and what is computed of its rows or groups."""
+    """Return the select list, and the expressions over its rows or groups."""
     order = select.args.get("order")
     others = [select.args.get(key) for key in ("having", "qualify")]
     keys = order.expressions if order is not None else []
@@ -66,7 +66,7 @@ def _clauses(select: exp.Select) -> list[exp.Expr]:
 
 
 def _aggregates(expression: exp.Expr) -> Iterator[exp.Expr]:
-    """The outermost aggregates of an expression, those of window functions and subqueries aside."""
+    """Yield the outermost aggregates of an expression, except those of window functions and subqueries."""
     if isinstance(expression, exp.Query | exp.Window):
         return
     if is_aggregate(unwrap_aggregate(expression)):

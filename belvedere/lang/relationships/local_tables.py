@@ -1,8 +1,7 @@
-"""Names of WITH that read the row of the table around: `WITH x AS (SELECT * FROM _.orders) SELECT sum(x.amount) FROM
+"""Names of WITH that read the row of the enclosing table: `WITH x AS (SELECT * FROM _.orders) SELECT sum(x.amount) FROM
 x`.
 
-In: a local query as written. Out: the same with a subquery of FROM wherever it has such a name; other names of WITH
-stay.
+In: a local query as written. Out: the same with such names replaced by subqueries in FROM; other names of WITH stay.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from belvedere.syntax.query_tree import path_of
 
 
 def inline_local_tables(query: exp.Query) -> exp.Query:
-    """A copy of a local query in which WITH has no name that reads `_`."""
+    """Return a copy of a local query in which no WITH query reads `_`."""
     clause = query.args.get("with_")
     if clause is None or clause.args.get("recursive"):
         return query

@@ -1,7 +1,7 @@
 """Navigation to a single related row inside an expression: `m.parent.name`, `lastReading.temp`.
 
-In: a dotted name that no column begins, and the query's FROM items. Out: the value that it stands for: a LEFT JOIN along the
-relationships, in the frame's plan where that is settled, else as a scalar subquery. More than one related row is refused.
+In: a dotted name that does not begin with a column, and the query's FROM items. Out: its value. It is a LEFT JOIN along
+the relationships if the frame's FROM is complete, else a scalar subquery. More than one related row is rejected.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from belvedere.syntax.wording import did_you_mean
 
 @dataclass(frozen=True)
 class Navigation:
-    """A FROM item, the relationships from it, and a column (with fields of it) at their end."""
+    """A FROM item, the relationships from it, and the column (with its fields) at their end."""
 
     source: FromItem
     steps: tuple[exp.Identifier, ...]
@@ -35,16 +35,16 @@ class Navigation:
 
     @property
     def path(self) -> str:
-        """The relationships, by folded name."""
+        """Return the relationships, by folded name."""
         return ".".join((self.source.alias, *(s.name for s in self.steps))).casefold()
 
     def query(self, column: exp.Expr) -> exp.Select:
-        """A column (or `*`) over the related rows."""
+        """Return a query of a column (or `*`) over the related rows."""
         return over_path([exp.to_identifier(self.source.alias, quoted=True), *self.steps], column, self.rest[0])
 
 
 def navigation(context: StatementContext, scope: Scope, parts: Sequence[exp.Identifier]) -> Navigation | None:
-    """How a name leads along relationships to a column; None where it does not."""
+    """Return how a name leads along relationships to a column; None if it does not."""
     source = scope.source(parts[0].name)
     if source is not None and (found := _walk(context, source, parts[1:])) is not None:
         return found
@@ -68,7 +68,7 @@ def _walk(context: StatementContext, source: FromItem, parts: Sequence[exp.Ident
 
 
 def navigate(frame: Frame, found: Navigation, written: exp.Expr) -> Expr:
-    """The value at the end; NULL where there is no related row."""
+    """Return the value at the end; NULL if there is no related row."""
     last = found.target.schema.find(found.rest[0].name)
     if last is not None and last.name in found.target.sealed:
         raise private_column(last.name, span_of(found.rest[0], frame.context.file))

@@ -1,7 +1,8 @@
-"""Rows of nested tables away from their parents: what says whose they are, and which of them came or went.
+"""Rows of nested tables outside their parents: their identity, and the detection of added and removed rows.
 
-A nested row's own key is its parent's and its place in the array. Places move as rows before it come and go, so subscriptions and exports
-identify such a row by its parent's key and its columns. Rows of inputs that only grow never move: they keep their key.
+A nested row's own key is its parent's key and its index in the array. Indexes change when earlier elements come and go,
+so subscriptions and exports identify such a row by its parent's key and its columns. Rows of append-only inputs never
+move: they keep their key.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ PARENT_KEY = "parent_"
 
 
 def by_content(plan: Node, definitions: Definitions) -> Node:
-    """A finished plan with another key where its own has places in arrays that change: its columns, and a number among equal rows."""
+    """Replace the key of a plan if it has array indexes that may change. The new key is its columns, and a number among
+    equal rows."""
     key = plan.schema.key or ()
     places = [k for k in key if _is_moving_place(plan, k, definitions)]
     if not places or any(has_map(c.type) for c in plan.schema.visible):
@@ -40,9 +42,10 @@ def by_content(plan: Node, definitions: Definitions) -> Node:
 
 
 def parent_columns(relation: NamedRelation) -> tuple[tuple[str, str], ...]:
-    """The parent's key columns of a nested table as (name to show, own column), where it does not show them itself.
+    """Return the parent's key columns of a nested table as (name to show, own column), if the table does not show them
+    itself.
 
-    The number of a row of a stream is shown by no `*`, so it is not shown here.
+    The row number of a stream is not shown by `*`, so it is not shown here.
     """
     shown = {c.name.casefold() for c in relation.schema.visible}
     hidden = [
@@ -55,7 +58,7 @@ def parent_columns(relation: NamedRelation) -> tuple[tuple[str, str], ...]:
 
 
 def with_parent(relation: NamedRelation) -> Node:
-    """All rows of a nested table, each with its parent's key first."""
+    """Return all rows of a nested table, each with its parent's key first."""
     extra = parent_columns(relation)
     first = tuple(item_of(relation.schema[own], name, hidden=False) for name, own in extra)
     taken = {name for name, _ in extra}
@@ -64,7 +67,7 @@ def with_parent(relation: NamedRelation) -> Node:
 
 
 def _is_moving_place(node: Node, name: str, definitions: Definitions) -> bool:
-    """Whether a column is a place in an array of rows that may change."""
+    """Return whether a column is an index in an array of rows that may change."""
     if isinstance(node, Scan):
         view = definitions.views.get(node.relation)
         return view is not None and _is_moving_place(view.plan, name, definitions)
@@ -79,7 +82,7 @@ def _is_moving_place(node: Node, name: str, definitions: Definitions) -> bool:
 
 
 def _changes(node: Node, definitions: Definitions) -> bool:
-    """Whether rows of an input below may be replaced."""
+    """Return whether rows of an input below may be replaced."""
     for relation in (n.relation for n in node.walk() if isinstance(n, Scan)):
         table, view = definitions.inputs.get(relation), definitions.views.get(relation)
         if (table is not None and not table.append_only) or (view is not None and _changes(view.plan, definitions)):

@@ -1,11 +1,10 @@
-"""Aggregates over paths, as the local queries that they mean: `avg(sensors.lastReading.temp)`, `sum(items.price *
+"""Aggregates over paths, rewritten as local queries: `avg(sensors.lastReading.temp)`, `sum(items.price *
 items.amount)`.
 
-In: an expression, and how names follow relationships from the rows at hand. Out: the same with scalar subqueries.
+In: an expression, and the resolution of names along relationships. Out: the same with scalar subqueries.
 
-The rows of an aggregate are those at the end of its longest path. Its other paths begin that one, or lead to a single
-row from a step of it. An aggregate within an aggregate is computed for each row before the last step that leads to
-many.
+The rows of an aggregate are those at the end of its longest path. Its other paths are prefixes of that one, or lead to
+a single row from one of its steps. A nested aggregate is computed for each row before the last step to several rows.
 """
 
 from __future__ import annotations
@@ -21,46 +20,45 @@ from belvedere.lang.names.scope import name_parts
 from belvedere.lang.select.grouping import contains_aggregate
 
 PATH_ALIAS = "path"
-"""The alias of related rows in a subquery that stands for a dotted name."""
+"""Alias of related rows in a subquery that replaces a dotted name."""
 
 
 @dataclass(frozen=True)
 class RelatedPath:
-    """Where a dotted name leads: from a row (its alias) along steps to what remains of the name, a column and its
-    fields.
-    """
+    """A dotted name resolved: from a row (its alias) along steps to the rest of the name, a column and its fields."""
 
     start: str
     steps: tuple[exp.Identifier, ...]
     rest: tuple[exp.Identifier, ...]
     many: int
-    """How many steps there are up to the last one that may lead to several rows."""
+    """Number of steps up to the last one that may lead to several rows."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The start and the steps, folded."""
+        """Return the start and the steps, folded."""
         return (self.start.casefold(), *(s.name.casefold() for s in self.steps))
 
 
 @dataclass(frozen=True)
 class PathNames:
-    """How names are followed at the place of an expression."""
+    """Resolution of names along relationships at the position of an expression."""
 
     lead: Callable[[Sequence[exp.Identifier]], RelatedPath | None]
-    """Where a dotted name leads; None where it begins with no relationship."""
+    """Function that resolves a dotted name; None if it does not begin with a relationship."""
     own: Callable[[exp.Identifier], str | None]
-    """The alias of the row that has a column of this name."""
+    """Function that returns the alias of the row with a column of this name."""
     refuse: Callable[[str, exp.Expr, str], Exception]
-    """The error of a message, a place and a hint."""
+    """Function that creates an error from a message, a position and a hint."""
 
 
 def is_scalar(query: exp.Select) -> bool:
-    """One output column, aggregates, no GROUP BY: a value per row of the table around."""
+    """Return whether a query gives one value per row of the enclosing table: one output column with aggregates, without
+    GROUP BY."""
     return len(query.expressions) == 1 and query.args.get("group") is None and contains_aggregate(query.expressions[0])
 
 
 def expand_path_aggregates(expression: exp.Expr, ways: PathNames) -> exp.Expr:
-    """`avg(sensors.lastReading.temp)` as `(SELECT avg(path.temp) FROM _.sensors.lastReading path)`."""
+    """Rewrite `avg(sensors.lastReading.temp)` as `(SELECT avg(path.temp) FROM _.sensors.lastReading path)`."""
 
     def change(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Query) or not is_aggregate(unwrap_aggregate(node)):
@@ -71,9 +69,7 @@ def expand_path_aggregates(expression: exp.Expr, ways: PathNames) -> exp.Expr:
 
 
 def path_aggregates(expression: exp.Expr, ways: PathNames) -> Iterator[exp.Expr]:
-    """The aggregates of an expression that are over a path to several rows, the outermost ones; none of a window
-    function.
-    """
+    """Yield the outermost aggregates of an expression over a path to several rows, except those of window functions."""
     if isinstance(expression, exp.Query | exp.Window):
         return
     if is_aggregate(unwrap_aggregate(expression)):
@@ -85,7 +81,7 @@ def path_aggregates(expression: exp.Expr, ways: PathNames) -> Iterator[exp.Expr]
 
 
 class LocalSelect:
-    """The query of one aggregate. `known` are aliases of queries around it, by the names that lead to their rows."""
+    """The query of one aggregate. `known` are aliases of outer queries, by the names that lead to their rows."""
 
     def __init__(self, call: exp.Expr, ways: PathNames, known: dict[tuple[str, ...], str] | None = None):
         self.call, self.ways = call.copy(), ways
@@ -95,7 +91,7 @@ class LocalSelect:
         self.aliases = dict(self.aliases)
 
     def subquery(self) -> exp.Subquery:
-        """`(SELECT agg(...) FROM ...)`, with the place of the call."""
+        """Return `(SELECT agg(...) FROM ...)`, with the position of the call."""
         cuts = {len(self.base), *(len(b) for _, b in _parts(self.call, self.ways) if len(b) < len(self.base))}
         known = max((n for n in self.aliases if n == self.base[: len(n)]), key=len)
         items, at = [], known
@@ -115,7 +111,7 @@ class LocalSelect:
         return exp.Subquery(this=query)
 
     def _item(self, at: tuple[str, ...], length: int) -> exp.Table:
-        """A FROM item: the steps of the base from one row to the next that is named."""
+        """Return a FROM item: the steps of the base from one named row to the next."""
         _, way = next(
             (n, w) for n, w in _all_references(self.call, self.ways) if w.names[:length] == self.base[:length]
         )
@@ -126,13 +122,13 @@ class LocalSelect:
         return exp.Table(this=exp.Dot.build([_alias(self.aliases[at]), *steps]), alias=name)
 
     def _named(self, node: exp.Expr, way: RelatedPath) -> exp.Expr:
-        """The name over the aliases: of the nearest row before it, with single steps and fields behind."""
+        """Return the name over the aliases: that of the nearest preceding row, followed by single steps and fields."""
         if not way.rest and way.names in self.aliases:
             return exp.Star()
         near = max((n for n in self.aliases if n == way.names[: len(n)]), key=len)
         if (
             near in self.around and len(near) < len(way.names) and way.rest
-        ):  # a single row beside, from a row of the query around
+        ):  # another single row, from a row of the outer query
             beside = over_path((_alias(self.aliases[near]), *way.steps[len(near) - 1 :]), way.rest[0].copy(), node)
             value: exp.Expr = exp.Subquery(this=beside)
             for field in way.rest[1:]:
@@ -142,19 +138,19 @@ class LocalSelect:
         return _dotted(parts, node)
 
     def _qualify(self, node: exp.Column) -> None:
-        """Name the table of a column of the row around, lest a related row has one of its name."""
+        """Qualify a column of the outer row, because a related row may have a column of that name."""
         owner = self.ways.own(node.this) if not node.table and isinstance(node.this, exp.Identifier) else None
         if owner is not None:
             node.set("table", _alias(owner))
 
 
 def _alias(name: str) -> exp.Identifier:
-    """The alias of a row as an identifier; `_`, the row of the table around, is written without quotes."""
+    """Return the alias of a row as an identifier; `_`, the row of the enclosing table, is not quoted."""
     return exp.to_identifier(name, quoted=name != OWNER)
 
 
 def _base(call: exp.Expr, ways: PathNames) -> tuple[str, ...]:
-    """The names of the rows that an aggregate is over; empty where it has no path."""
+    """Return the names of the rows that an aggregate is over; empty if it has no path."""
     parts = _parts(call, ways)
     longest = max((names for _, names in parts), key=len, default=())
     for node, names in parts:
@@ -168,10 +164,10 @@ def _base(call: exp.Expr, ways: PathNames) -> tuple[str, ...]:
 
 
 def _parts(call: exp.Expr, ways: PathNames) -> list[tuple[exp.Expr, tuple[str, ...]]]:
-    """The paths of an aggregate, and the aggregates in it, with the names of the rows that they need: up to the last
-    step to many.
+    """Yield the paths and nested aggregates of an aggregate, with the names of their rows, up to the last step to
+    several rows.
 
-    Where no path leads to many, the first step of each is followed.
+    If no path leads to several rows, the first step of each is followed.
     """
     found = list(_references(call, ways))
     several = any(w.many for _, w in _all_references(call, ways))
@@ -180,7 +176,7 @@ def _parts(call: exp.Expr, ways: PathNames) -> list[tuple[exp.Expr, tuple[str, .
 
 
 def _is_alone(call: exp.Expr, node: exp.Expr) -> bool:
-    """Whether a path is all that an aggregate is over."""
+    """Return whether a path is the only argument of an aggregate."""
     argument = unwrap_aggregate(call).args.get("this")
     if isinstance(argument, exp.Distinct) and len(argument.expressions) == 1:
         argument = argument.expressions[0]
@@ -188,7 +184,7 @@ def _is_alone(call: exp.Expr, node: exp.Expr) -> bool:
 
 
 def _inner(call: exp.Expr, ways: PathNames) -> Iterator[tuple[exp.Expr, tuple[str, ...]]]:
-    """The aggregates within one, each with the names of the rows for which it is computed."""
+    """Yield the aggregates within one, each with the names of the rows for which it is computed."""
     for inner in _aggregates_within(call):
         base = _base(inner, ways)
         if not base:
@@ -207,7 +203,7 @@ def _inner(call: exp.Expr, ways: PathNames) -> Iterator[tuple[exp.Expr, tuple[st
 
 
 def _aggregates_within(call: exp.Expr) -> Iterator[exp.Expr]:
-    """The outermost aggregates in the arguments of one."""
+    """Yield the outermost aggregates in the arguments of one."""
     todo = [*unwrap_aggregate(call).iter_expressions()]
     if call is not unwrap_aggregate(call) and isinstance(call.args.get("expression"), exp.Expr):
         todo.append(call.args["expression"])
@@ -222,7 +218,7 @@ def _aggregates_within(call: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _references(call: exp.Expr, ways: PathNames) -> Iterator[tuple[exp.Expr, RelatedPath]]:
-    """The dotted names of an aggregate that follow relationships, those of aggregates within aside."""
+    """Yield the dotted names of an aggregate that follow relationships, except those of nested aggregates."""
     inside = {id(a) for a in _aggregates_within(call)}
     yield from _found(call, ways, inside)
 
@@ -245,7 +241,7 @@ def _found(node: exp.Expr, ways: PathNames, outside: set[int]) -> Iterator[tuple
 
 
 def _columns(node: exp.Expr) -> Iterator[exp.Column]:
-    """The columns of an expression, those of subqueries aside."""
+    """Yield the columns of an expression, except those of subqueries."""
     if isinstance(node, exp.Query):
         return
     if isinstance(node, exp.Column):
@@ -256,7 +252,7 @@ def _columns(node: exp.Expr) -> Iterator[exp.Column]:
 
 
 def _dotted(parts: Sequence[exp.Identifier], place: exp.Expr) -> exp.Expr:
-    """A dotted name at the place of another."""
+    """Return a dotted name with the position of another."""
     table, name, *fields = [p.copy() for p in parts]
     value: exp.Expr = exp.Column(this=name, table=table)
     value.meta.update(place.meta)
@@ -267,7 +263,7 @@ def _dotted(parts: Sequence[exp.Identifier], place: exp.Expr) -> exp.Expr:
 
 
 def over_path(parts: Sequence[exp.Identifier], column: exp.Expr, place: exp.Expr) -> exp.Select:
-    """`SELECT path.column FROM a.b.c path`, with the place in the script of what it stands for."""
+    """Return `SELECT path.column FROM a.b.c path`, with the position of the replaced name."""
     value = exp.Column(this=column, table=exp.to_identifier(PATH_ALIAS))
     value.meta.update(place.meta)
     alias = exp.TableAlias(this=exp.to_identifier(PATH_ALIAS))

@@ -1,6 +1,6 @@
-"""Where dotted names lead, from the row of a table or the FROM items of a query.
+"""Resolution of dotted names from the row of a table or the FROM items of a query.
 
-In: definitions, and the rows at hand. Out: `PathNames` for aggregates over paths.
+In: definitions, and the current rows. Out: `PathNames` for aggregates over paths.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ CODE = "B4021"
 
 
 def ways_of_row(definitions: Definitions, owner: NamedRelation, context: StatementContext) -> PathNames:
-    """Names in the definition of a column: they begin at the row of its table, with or without `_`."""
+    """Return the resolution of names in the definition of a column: they begin at the row of its table, with or without
+    `_`."""
 
     def lead(parts: Sequence[exp.Identifier]) -> RelatedPath | None:
         return _way(definitions, OWNER, owner, parts[1:] if parts[0].name == OWNER else parts)
@@ -31,7 +32,7 @@ def ways_of_row(definitions: Definitions, owner: NamedRelation, context: Stateme
 
 
 def ways_of_query(context: StatementContext, scope: Scope) -> PathNames:
-    """Names in a query: they begin at a FROM item, by its alias or without."""
+    """Return the resolution of names in a query: they begin at a FROM item, with or without its alias."""
 
     def lead(parts: Sequence[exp.Identifier]) -> RelatedPath | None:
         source = scope.source(parts[0].name)

@@ -1,7 +1,8 @@
 """Relationships and paths: `s.readings`, `_.sensors.lastReading` as joins.
 
-In: a relationship's definition and the FROM item that it starts from. Out: the join, in the frame's plan, and the FROM item at
-its end. A relationship with LIMIT joins the first n rows per row of its owner (SQRL, 'Relationships and Local Scopes').
+In: a relationship's definition and the FROM item that it starts from. Out: the join, in the frame's plan, and the FROM
+item at its end. A relationship with LIMIT joins the first n rows per row of its owner (SQRL, 'Relationships and Local
+Scopes').
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from belvedere.syntax.wording import did_you_mean
 
 
 def find_relationship(context: StatementContext, owner: FromItem, name: exp.Identifier) -> Relationship:
-    """The relationship of a FROM item, or a diagnostic."""
+    """Return the relationship of a FROM item. Raises a diagnostic if there is none."""
     relation = owner.starts
     found = context.definitions.relations[relation.id].relationship(name.name) if relation is not None else None
     if found is not None and found.parameters:
@@ -43,7 +44,8 @@ def find_relationship(context: StatementContext, owner: FromItem, name: exp.Iden
 def follow_path(
     frame: Frame, owner: FromItem, names: Sequence[exp.Identifier], alias: str | None, kind: JoinKind
 ) -> tuple[FromItem, list[Expr]]:
-    """Join a path, step by step. Steps from an item of the query around give conditions on outer columns instead of a join."""
+    """Join a path, step by step. Steps from an item of the outer query give conditions on outer columns instead of a
+    join."""
     conditions: list[Expr] = []
     steps: list[Relationship] = []
     source = owner
@@ -61,7 +63,7 @@ def follow_path(
 def join_relationship(
     frame: Frame, owner: FromItem, definition: Relationship, alias: str, kind: JoinKind, *, addressable: bool = True
 ) -> tuple[FromItem, list[Expr]]:
-    """One step of a path: a relationship as the query sees it."""
+    """Join one step of a path: a relationship as the query sees it."""
     context = frame.context
     relation = context.definitions.relations[definition.target]
     right, target = named_source(scan(relation), alias, context.names, relation, addressable=addressable)
@@ -76,7 +78,8 @@ def join_relationship(
     if limited and not by_row:
         partition = tuple(target_column(target, t) for _, t in bound.pairs)
         key = right.schema.key
-        if not bound.limit or key is None or not set(key) <= set(partition):  # else each row is alone, as a parent is
+        # otherwise each row is its own partition, as a parent is
+        if not bound.limit or key is None or not set(key) <= set(partition):
             right = TopK(right, bound.order, bound.limit, partition=partition)
     linked = ((column(target_column(target, t)), column(target_column(owner, o))) for o, t in bound.pairs)
     conditions = [*(exp.EQ(this=theirs, expression=own) for theirs, own in linked), *mixed]
@@ -95,13 +98,13 @@ def join_relationship(
         frame.plan = carry_keys(frame.plan)
     rows, own_names = frame.plan.schema.key or (), frame.plan.schema.names
     frame.join(right, kind, conjunction(conditions))
-    if by_row:  # the first n matches per row so far: joined first, then cut
+    if by_row:  # the first n matches per row: joined first, then limited
         frame.plan = TopK(frame.plan, bound.order, bound.limit, partition=rows, alike=own_names)
     return target, []
 
 
 def target_column(source: FromItem, name: str) -> str:
-    """The internal name of a FROM item's column."""
+    """Return the internal name of a FROM item's column."""
     found = source.find(source.behind.get(name, name))
     if found is None:
         raise KeyError(name)

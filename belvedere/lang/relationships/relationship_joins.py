@@ -21,13 +21,14 @@ from belvedere.syntax.query_tree import path_of
 from belvedere.syntax.statement_tree import DefineRelationship
 
 KEPT = ("", "INNER", "CROSS", "OUTER")
-"""The kinds of joins whose rows are those of the last table."""
+"""Kinds of joins whose rows are those of the last table."""
 
 
 def spelled_out(frame: Frame, statement: DefineRelationship) -> DefineRelationship:
-    """The statement with the first join's USING or NATURAL in its ON. Raises B4045, and B2002 for columns that are not on both sides.
+    """Return the statement with the first join's USING or NATURAL in its ON. Raises B4045, and B2002 for columns that
+    are not on both sides.
 
-    `frame` holds the owner as its one FROM item.
+    `frame` holds the owner as its only FROM item.
     """
     for number, join in enumerate(statement.joins):
         _refuse_kind(frame, statement, join, number)
@@ -45,7 +46,7 @@ def spelled_out(frame: Frame, statement: DefineRelationship) -> DefineRelationsh
 
 
 def with_equalities(join: exp.Join, names: Sequence[str] | None = None) -> exp.Join:
-    """A join with the equality of the owner's and the table's columns of these names (without them: those of USING) in ON."""
+    """Return a join whose ON equates the owner's and the table's columns of these names (by default those of USING)."""
     shared = [i.name for i in join.args.get("using") or ()] if names is None else names
     made = join.copy()
     made.set("using", None)
@@ -86,7 +87,7 @@ def _refuse_kind(frame: Frame, statement: DefineRelationship, join: exp.Join, nu
 
 
 def _refuse_unlinked(frame: Frame, statement: DefineRelationship) -> None:
-    """Refuse a further table that nothing links: each of its rows would be there once for each row before it."""
+    """Reject a further table without a join condition: each of its rows would occur once for each row before it."""
     ons = [j.args.get("on") for j in statement.joins]
     conditions = [c for written in (*ons, statement.where) for c in conjuncts(written)]
     linked = [{c.table.casefold() for c in condition.find_all(exp.Column)} for condition in conditions]

@@ -1,7 +1,7 @@
-"""`T.r := SELECT * FROM X x WHERE x.k = _.k ORDER BY ... LIMIT n`: a relationship in the words of a query.
+"""`T.r := SELECT * FROM X x WHERE x.k = _.k ORDER BY ... LIMIT n`: a relationship written as a query.
 
-In: a local query as written. Out: the relationship that it says, where it selects the rows of one relation as they are; None for every
-other query, which is a column or a nested table. Nothing is resolved here.
+In: a local query as written. Out: the relationship, if the query selects unchanged rows of one relation. None for other
+queries, which define a column or a nested table. Nothing is resolved here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TABLE = frozenset(("this", "db", "catalog", "alias"))
 
 
 def selected_relationship(statement: DefineLocalQuery, definitions: Definitions) -> DefineRelationship | None:
-    """The relationship that a local query says; None where it computes rows of its own."""
+    """Return the relationship that a local query defines; None if it computes new rows."""
     query = unwrap_query(statement.query)
     if not isinstance(query, exp.Select) or not _given(query) <= CLAUSES:
         return None
@@ -55,7 +55,7 @@ def _given(node: exp.Expr) -> set[str]:
 
 
 def _table(query: exp.Select, definitions: Definitions) -> exp.Table | None:
-    """The one relation of FROM, by its name."""
+    """Return the only relation of FROM, by its name."""
     clause = query.args.get("from_")
     table = clause.this if clause is not None else None
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier) or not _given(table) <= TABLE:
@@ -69,7 +69,7 @@ def _table(query: exp.Select, definitions: Definitions) -> exp.Table | None:
 
 
 def _is_star(query: exp.Select, table: exp.Table) -> bool:
-    """`*` or `x.*`, without EXCEPT."""
+    """Return whether the query selects `*` or `x.*`, without EXCEPT."""
     if len(query.expressions) != 1:
         return False
     item = query.expressions[0]
@@ -80,7 +80,7 @@ def _is_star(query: exp.Select, table: exp.Table) -> bool:
 
 
 def _by_row(order: exp.Ordered) -> bool:
-    """Whether a key is an expression over a row: no number of an output column, nothing over several rows."""
+    """Return whether a sort key is an expression over one row: not the number of an output column, not an aggregate."""
     several = (isinstance(n, exp.Query | exp.Window) or is_aggregate(n) for n in order.walk())
     return ordinal(order.this) is None and not any(several)
 

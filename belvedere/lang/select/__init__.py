@@ -1,1 +1,2 @@
-"""Queries as plans: FROM, WHERE, GROUP BY, window functions, subqueries and paths, one module each. `queries` is the way in."""
+"""Queries as plans: FROM, WHERE, GROUP BY, window functions, subqueries and paths, one module each. `queries` is the
+entry point."""

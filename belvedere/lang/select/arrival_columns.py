@@ -1,6 +1,7 @@
-"""`_uid` and `_ingest_time` behind views that only filter and compute columns of rows: a query that names them finds them there.
+"""`_uid` and `_ingest_time` through views that only filter and compute columns of rows: queries may name them there.
 
-In: a relation, and the names that a query says. Out: its rows with these columns, hidden, from the input below; nothing is stored for it.
+In: a relation, and the names in a query. Out: its rows with these columns, hidden, from the input below; nothing is
+stored for it.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ ARRIVAL = (UID, INGEST_TIME)
 
 
 def rows_with_arrivals(definitions: Definitions, relation: NamedRelation, said: Collection[str]) -> Node:
-    """All rows of a relation, with the columns of arrival that are `said` (folded names) and that it does not have itself."""
+    """Return all rows of a relation with the arrival columns in `said` (folded names) that it does not have itself."""
     return with_arrivals(definitions, Scan(relation.id, relation.schema), said)
 
 
 def with_arrivals(definitions: Definitions, rows: Node, said: Collection[str]) -> Node:
-    """The same for the rows of a query."""
+    """Return the rows of a query with the arrival columns in `said`."""
     missing = [n for n in ARRIVAL if n in said and rows.schema.find(n) is None]
     if not missing:
         return rows

@@ -1,7 +1,8 @@
-"""`ASOF JOIN T t`: of the rows of T that ON names, the one whose time is nearest to the row's own.
+"""`ASOF JOIN T t`: of the rows of T that ON selects, the one whose time is nearest to the row's own.
 
-In: the join as written, what it joins. Out: the join in the frame's plan, cut to the nearest row for each row so far. Snowflake's spelling
-has the inequality in MATCH_CONDITION and keeps rows without a match; DuckDB's has it in ON and keeps them where it says LEFT.
+In: the join as written, and the joined rows. Out: the join in the frame's plan, reduced to the nearest row for each
+left row. Snowflake's spelling has the inequality in MATCH_CONDITION and keeps unmatched rows. DuckDB's has it in ON and
+keeps them only with LEFT.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.schema import UID
 
 MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}
-"""The inequalities, and what they are with their sides exchanged."""
+"""Inequalities with their sides exchanged."""
 FORMS = "write ASOF JOIN t ON t.k = e.k AND e.ts >= t.ts, or ASOF JOIN t MATCH_CONDITION (e.ts >= t.ts) ON t.k = e.k"
 
 
 def join_nearest(frame: Frame, join: exp.Join, right: Node, sources: list[FromItem]) -> None:
-    """Join the nearest row. Raises B3021 where the conditions do not say which one that is."""
+    """Join the nearest row. Raises B3021 if the conditions do not determine which row is nearest."""
     _check_words(frame, join)
     left = carry_keys(frame.plan)
     right = carry_keys(right)
@@ -75,7 +76,7 @@ def _resolved(frame: Frame, written: exp.Expr) -> Expr:
 
 
 def _is_across(one: Expr, other: Expr, left: Node, right: Node) -> bool:
-    """Whether one expression is of the right side alone and the other of the left side alone, or the other way round."""
+    """Return whether one expression reads only the right side and the other only the left side, in either order."""
     sides = set(left.schema.names), set(right.schema.names)
     read = columns_of(one), columns_of(other)
     if not all(read):
@@ -86,7 +87,8 @@ def _is_across(one: Expr, other: Expr, left: Node, right: Node) -> bool:
 def _nearest(
     frame: Frame, join: exp.Join, left: Node, right: Node, kind: JoinKind, links: list[Expr], nearest: Expr
 ) -> Node:
-    """The first row in the order of the right side's time: from the last one down where it lies before the row's own."""
+    """Return the join reduced to the first row by the right side's time: descending if the row is before the left row's
+    time."""
     if not _is_across(nearest.this, nearest.expression, left, right):
         raise frame.fail("B3021", "the inequality of an ASOF JOIN must compare both sides", join, FORMS)
     found = type(nearest)

@@ -2,8 +2,8 @@
 
 In: rows, the kind of window, its lengths in months or local days, and the zone. Out: the rows with the start and end of
 each of their windows (One SQL, extension 3). Such a window has no fixed length: February has 28 or 29 days, and the day
-on which clocks change has 23 or 25 hours. Its ends are expressions that never fall while the time rises, so bounds
-follow (`belvedere.plan.rising`). Where a row is in several windows there is a branch for each of them.
+of a clock change has 23 or 25 hours. Its ends are non-decreasing expressions of the time, so bounds follow
+(`belvedere.plan.rising`). If a row is in several windows, there is a branch for each of them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from belvedere.syntax.forms.query_forms import filled
 
 DAYS = {"DAY": 1, "WEEK": 7}
 MAX_BRANCHES = 400
-"""Windows that one row may be in."""
+"""Maximum number of windows of one row."""
 
 
 @dataclass(frozen=True)
 class CalendarLength:
-    """So many months, or local days."""
+    """A length in months or local days."""
 
     count: int
     in_months: bool
@@ -42,7 +42,7 @@ class CalendarLength:
 
 @dataclass(frozen=True)
 class CalendarWindows:
-    """The windows of a call: `step` is the distance of starts (HOP) or of ends (CUMULATE)."""
+    """Windows of a call: `step` is the distance of starts (HOP) or of ends (CUMULATE)."""
 
     kind: TimeWindowKind
     size: CalendarLength
@@ -51,12 +51,12 @@ class CalendarWindows:
 
     @property
     def branches(self) -> int:
-        """How many windows a row is in, at most."""
+        """Return the maximum number of windows of one row."""
         return 1 if self.kind is TimeWindowKind.TUMBLE else -(-self.size.count // self.step.count)
 
 
 def calendar_length(interval: exp.Expr) -> CalendarLength | None:
-    """The months or days of an interval literal of one unit; None for any other."""
+    """Return the months or days of an interval literal of one unit; None for any other."""
     inner = interval.unnest()
     unit = inner.args.get("unit") if isinstance(inner, exp.Interval) else None
     if (
@@ -72,14 +72,15 @@ def calendar_length(interval: exp.Expr) -> CalendarLength | None:
 
 
 def with_calendar_windows(node: Node, windows: CalendarWindows, time: str, start: str, end: str) -> Node:
-    """The rows that have a time, once for each window, with its start and end before their columns."""
+    """Return the rows that have a time, once for each window, with its start and end before their columns."""
     present = Filter(node, exp.Not(this=exp.Is(this=column(time), expression=exp.Null())))
     branches = [_branch(present, windows, number, time, (start, end)) for number in range(windows.branches)]
     return branches[0] if len(branches) == 1 else Union(tuple(branches))
 
 
 def _branch(node: Node, windows: CalendarWindows, number: int, time: str, names: tuple[str, str]) -> Node:
-    """The rows with their window of this number, counted from the one that begins last (CUMULATE: ends first)."""
+    """Return the rows with their window of this number, counted from the one that begins last (CUMULATE: ends
+    first)."""
     local = (
         column(time)
         if windows.zone is None
@@ -115,7 +116,8 @@ def _moved(local: Expr, length: CalendarLength, sign: str) -> Expr:
 
 
 def _floor(local: Expr, length: CalendarLength) -> Expr:
-    """The start of the window that a local time is in: months count from January 1970, weeks begin on Monday."""
+    """Return the start of the window that contains a local time: months count from January 1970, weeks begin on
+    Monday."""
     whole = {(1, True): "MONTH", (3, True): "QUARTER", (12, True): "YEAR", (1, False): "DAY", (7, False): "WEEK"}
     unit = whole.get((length.count, length.in_months))
     if unit is not None:
@@ -132,4 +134,4 @@ def _floor(local: Expr, length: CalendarLength) -> Expr:
 FIRST_MONTH = "TIMESTAMP '0001-01-01 00:00:00'"
 MONTHS_BEFORE_1970 = 1969 * 12
 MONDAY = 4
-"""The 5th of January 1970."""
+"""The 5th of January 1970, in days since 1970."""

@@ -1,7 +1,7 @@
 """FROM: tables, paths, subqueries, joins, unnesting and windowing calls.
 
-In: the FROM, JOIN and LATERAL clauses of a select. Out: the frame's plan and its FROM items. Conditions that link an item to the
-query around are handed back, not applied.
+In: the FROM, JOIN and LATERAL clauses of a select. Out: the frame's plan and its FROM items. Conditions that correlate
+an item with the outer query are returned, not applied.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from belvedere.syntax.query_tree import WindowCall, path_of
 
 
 def lower_from(frame: Frame, select: exp.Select) -> list[Expr]:
-    """All FROM items of a select; gives the conditions on outer columns (of paths that begin there, and of inner joins)."""
+    """Add all FROM items of a select. Return the conditions on outer columns: from paths that begin there, and from
+    inner joins."""
     correlated: list[Expr] = []
     clause = select.args.get("from_")
     if clause is not None:
@@ -47,7 +48,7 @@ def lower_from(frame: Frame, select: exp.Select) -> list[Expr]:
 
 
 def add_join(frame: Frame, join: exp.Join) -> list[Expr]:
-    """One JOIN or comma."""
+    """Add one JOIN or comma."""
     side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
     method = (join.args.get("method") or "").upper()
     if method == "ASOF":
@@ -74,7 +75,7 @@ def add_join(frame: Frame, join: exp.Join) -> list[Expr]:
 
 
 def add_item(frame: Frame, item: exp.Expr, kind: JoinKind, on: exp.Expr | None) -> list[Expr]:
-    """One FROM item, joined to what is there; gives conditions on outer columns."""
+    """Join one FROM item with the previous ones. Return conditions on outer columns."""
     item = named_late(item)
     if isinstance(item, exp.Table) and item.args.get("version"):
         return _add_version(frame, item, kind, on)
@@ -104,14 +105,14 @@ def add_item(frame: Frame, item: exp.Expr, kind: JoinKind, on: exp.Expr | None) 
 
 
 def _may_be_linked(frame: Frame, item: exp.Expr, error: BelvedereError) -> bool:
-    """Whether a name that a subquery of FROM does not know may be one of the query around."""
+    """Return whether an unknown name in a subquery of FROM may belong to the outer query."""
     unknown = any(d.code in ("B2001", "B2002", "B2004") for d in error.diagnostics)
     around = frame.scope.outer is not None or frame.scope.aliased(OWNER) is not None
     return unknown and around and isinstance(item, exp.Subquery) and isinstance(item.this, exp.Query)
 
 
 def _add_linked(frame: Frame, item: exp.Expr, kind: JoinKind, error: BelvedereError) -> None:
-    """A subquery of FROM that reads columns of the query around: joined by what links it; it does not see the items beside it."""
+    """Join a subquery of FROM by its correlation with the outer query. It does not see the other items of FROM."""
     beside = frame.scope.sources
     frame.scope.sources = [s for s in beside if s.alias == OWNER]
     hidden = [s for s in beside if s.alias != OWNER]
@@ -126,7 +127,7 @@ def _add_linked(frame: Frame, item: exp.Expr, kind: JoinKind, error: BelvedereEr
 
 
 def _add_version(frame: Frame, item: exp.Table, kind: JoinKind, on: exp.Expr | None) -> list[Expr]:
-    """`T FOR SYSTEM_TIME AS OF time`."""
+    """Add `T FOR SYSTEM_TIME AS OF time`."""
     path = path_of(item)
     if not path or _path_start(frame, path) is not None or path[0].name.casefold() in frame.context.tables:
         hint = "define it as a view: `V := DISTINCT U ON k ORDER BY c DESC`, and join V"
@@ -142,7 +143,7 @@ def _add_version(frame: Frame, item: exp.Table, kind: JoinKind, on: exp.Expr | N
 
 
 def named_late(item: exp.Expr) -> exp.Expr:
-    """`LATE(T)` in FROM is the name of a table: that of T's late rows."""
+    """Replace `LATE(T)` in FROM by the name of the table with T's late rows."""
     if not isinstance(item, exp.Table) or not isinstance(item.this, exp.Anonymous) or item.this.name.upper() != "LATE":
         return item
     parts = item.this.expressions
@@ -180,7 +181,8 @@ def _combine(frame: Frame, right: Node, sources: Sequence[FromItem], kind: JoinK
 
 
 def _sides(frame: Frame, left: Node, right: Node, condition: Expr, on: exp.Expr) -> tuple[Node, Node, Expr]:
-    """The two sides of a join with the subqueries of its condition joined to them: each to the side whose columns it reads."""
+    """Join the subqueries of a join's condition to the side whose columns each reads. Return both sides and the
+    condition."""
     left, condition = attach_to(frame, left, condition)
     right, condition = attach_to(frame, right, condition)
     if condition.find(SubqueryValue) is not None:
@@ -210,7 +212,7 @@ def _by_reach(frame: Frame, condition: Expr) -> tuple[Expr | None, list[Expr]]:
 
 
 def _apply_on(frame: Frame, on: exp.Expr | None, kind: JoinKind) -> list[Expr]:
-    """An ON beside a path or an unnesting: a further condition of the join that was just made."""
+    """Apply an ON after a path or an unnesting: a further condition of the join just made."""
     if on is None or (isinstance(on, exp.Boolean) and on.this):
         return []
     condition = _condition(frame, on)
@@ -227,7 +229,8 @@ def _apply_on(frame: Frame, on: exp.Expr | None, kind: JoinKind) -> list[Expr]:
 
 
 def _filtered(frame: Frame, condition: Expr) -> list[Expr]:
-    """The rows of FROM that fulfil what of a condition is about them; gives what links them to the query around."""
+    """Filter the rows of FROM by the parts of a condition about them. Return the parts that correlate them with the
+    outer query."""
     own, outer = _by_reach(frame, condition)
     if own is not None:
         frame.plan = Filter(frame.plan, own)
@@ -255,7 +258,7 @@ def _semi_join(frame: Frame, join: exp.Join, kind: JoinKind) -> list[Expr]:
 
 
 def _alone(frame: Frame, item: exp.Expr) -> tuple[Node, list[FromItem]]:
-    """An item that is not joined yet; `(a JOIN b)` is one too."""
+    """Return an item before it is joined; `(a JOIN b)` is also one."""
     nested = isinstance(item, (exp.Subquery, exp.Paren)) and isinstance(item.this, (exp.Table, exp.Subquery))
     if nested and not item.alias and not item.args.get("pivots"):
         return _nested_joins(frame, item)
@@ -272,7 +275,8 @@ def _nested_joins(frame: Frame, item: exp.Expr) -> tuple[Node, list[FromItem]]:
 
 
 def _path_start(frame: Frame, path: Sequence[exp.Identifier]) -> tuple[FromItem, Sequence[exp.Identifier]] | None:
-    """The FROM item that a path begins at, here or in the query around, with the steps that follow; None for a plain table."""
+    """Return the FROM item at which a path begins, here or in the outer query, and the remaining steps; None for a
+    plain table."""
     if len(path) < 2:
         return None
     reachable = frame.scope.reachable(path[0].name)

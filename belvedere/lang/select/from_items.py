@@ -1,6 +1,7 @@
-"""One FROM item on its own: a table, a subquery, VALUES, or a windowing call.
+"""A single FROM item: a table, a subquery, VALUES, or a windowing call.
 
-In: the item as written. Out: its plan and the names in it. Joining it to the others, and paths, are `belvedere.lang.select.from_clause`'s.
+In: the item as written. Out: its plan and the names in it. `belvedere.lang.select.from_clause` joins items and handles
+paths.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ UNSUPPORTED = {
 
 
 def lower_item(frame: Frame, item: exp.Expr) -> tuple[Node, list[FromItem]]:
-    """A FROM item on its own: a plan and the names in it."""
+    """Return the plan of a FROM item and the names in it."""
     if item.args.get("pivots"):
         node, source = lower_pivots(frame, item)
         return node, [renamed(frame, source, item.args["pivots"][-1])]
@@ -126,13 +127,13 @@ def _table(frame: Frame, item: exp.Table) -> tuple[Node, FromItem]:
 
 
 def _said(item: exp.Expr) -> set[str]:
-    """The folded names of columns in the query whose FROM has an item."""
+    """Return the folded names of columns in the query that contains an item."""
     query = item.find_ancestor(exp.Select)
     return {c.name.casefold() for c in query.find_all(exp.Column)} if query is not None else set()
 
 
 def find_relation(frame: Frame, path: Sequence[exp.Identifier]) -> NamedRelation:
-    """The relation of a name or of a nested table's path."""
+    """Return the relation of a name or of a nested table's path."""
     context = frame.context
     name = ".".join(p.name for p in path)
     first = path[0]
@@ -194,7 +195,7 @@ def _window_call(frame: Frame, item: exp.Table) -> tuple[Node, FromItem]:
 
 
 def _as_instant(node: Node, time: SourceColumn, prefix: str) -> tuple[Node, str]:
-    """The rows with the column of time as a TIMESTAMP: a date is its midnight."""
+    """Return the rows with the time column as a TIMESTAMP: a date is its midnight."""
     if time.typed.type == TIMESTAMP:
         return node, time.internal
     name = f"{prefix}.time"
@@ -209,7 +210,7 @@ def _as_local(end: Column) -> Item:
 
 
 def calendar_windows(frame: Frame, call: Any, kind: TimeWindowKind, local: bool) -> CalendarWindows | None:
-    """Windows of months, and of days where there is a time zone; None for those of a fixed length."""
+    """Return windows of months, and of days with a time zone; None for those of a fixed length."""
     zone = _zone(frame, call, local)
     written = [call.args[n] for n in ("dur", "hopsize") if call.args.get(n) is not None]
     lengths = [calendar_length(w) for w in written]
@@ -245,7 +246,7 @@ def _zone(frame: Frame, call: Any, local: bool) -> str | None:
 
 
 def _fixed_windows(frame: Frame, node: Node, call: Any, source: FromItem, columns: tuple[str, str, str]) -> Node:
-    """Windows of a fixed length: over a column of time, with the names of their ends."""
+    """Return windows of a fixed length over a time column, with the names of their ends."""
     kind = TimeWindowKind(call.args["function"])
     lengths = {n: _length(frame, call, n) for n in ("dur", "hopsize", "offset", "gap") if call.args.get(n) is not None}
     if kind is TimeWindowKind.CUMULATE and lengths["dur"] % lengths["hopsize"]:
@@ -275,14 +276,14 @@ def _column_of(frame: Frame, source: FromItem, written: exp.Expr) -> SourceColum
 
 
 def refuse_options(frame: Frame, item: exp.Expr) -> None:
-    """TABLESAMPLE and other clauses of a table that would silently mean nothing."""
+    """Reject TABLESAMPLE and other clauses of a table that would have no effect."""
     for key, word in UNSUPPORTED.items():
         if item.args.get(key):
             raise frame.fail("B3027", f"{word} is not supported here", item, HINTS.get(key))
 
 
 def renamed(frame: Frame, source: FromItem, item: exp.Expr) -> FromItem:
-    """`FROM t AS x (a, b)` gives the columns other names."""
+    """Rename columns as in `FROM t AS x (a, b)`."""
     alias = item.args.get("alias")
     names = [c.name for c in alias.columns] if isinstance(alias, exp.TableAlias) else []
     if not names:

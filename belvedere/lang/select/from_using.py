@@ -1,4 +1,4 @@
-"""USING and NATURAL: the columns that both sides of a join share become one."""
+"""USING and NATURAL: merges the columns that both sides of a join share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from belvedere.syntax.wording import did_you_mean
 
 
 def join_using(frame: Frame, join: exp.Join, right: Node, sources: Sequence[FromItem], kind: JoinKind) -> None:
-    """One column for both sides, the left's (FULL: whichever is there)."""
+    """Join with one column for both sides: the left's (FULL: the one that is not missing)."""
     shared = shared_columns(frame, join, sources)
     lefts = list(frame.scope.sources)
     frame.scope.sources += sources
@@ -26,14 +26,14 @@ def join_using(frame: Frame, join: exp.Join, right: Node, sources: Sequence[From
 
 
 def equalities(shared: Sequence[tuple[SourceColumn, SourceColumn]]) -> Expr | None:
-    """The condition of the join."""
+    """Return the condition of the join."""
     return conjunction([exp.EQ(this=column(a.internal), expression=column(b.internal)) for a, b in shared])
 
 
 def shared_columns(
     frame: Frame, join: exp.Join, sources: Sequence[FromItem]
 ) -> list[tuple[SourceColumn, SourceColumn]]:
-    """The columns of USING, or all of the same name, of what is there and of what is joined."""
+    """Return the pairs of columns in USING, or all pairs of the same name, of the left and the right side."""
     left_sources = list(frame.scope.sources)
     left_merged = {m.column.name.casefold(): m.column for m in reversed(frame.scope.merged)}  # the first of a name
     written = [i.name for i in join.args.get("using") or ()]

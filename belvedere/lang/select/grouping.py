@@ -1,6 +1,7 @@
-"""GROUP BY: keys, grouping sets, and aggregate calls lifted out of expressions.
+"""GROUP BY: keys, grouping sets, and aggregate calls extracted from expressions.
 
-In: resolved expressions over the FROM and the GROUP BY clause. Out: one `Aggregate` and the expressions over its columns.
+In: resolved expressions over the FROM and the GROUP BY clause. Out: one `Aggregate` and the expressions over its
+columns.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from belvedere.schema import Column
 
 
 def contains_aggregate(expr: exp.Expr) -> bool:
-    """Whether an aggregate call belongs to this expression: not inside a subquery, not the function of an OVER."""
+    """Return whether an expression contains an aggregate call outside of subqueries and OVER."""
     if isinstance(expr, exp.Window):
         call = unwrap_aggregate(expr.this)
         inner = [a for v in call.args.values() for a in (v if isinstance(v, list) else [v]) if isinstance(a, exp.Expr)]
@@ -40,7 +41,7 @@ def contains_aggregate(expr: exp.Expr) -> bool:
 
 
 def grouping_sets(group: exp.Group) -> tuple[list[exp.Expr], list[tuple[int, ...]] | None]:
-    """The expressions grouped by, and the sets as positions among them (None for a plain GROUP BY)."""
+    """Return the grouping expressions, and the sets as positions among them (None for a plain GROUP BY)."""
     # `()` groups by nothing, `(a, b)` by both
     written = [part for e in group.expressions for part in (e.expressions if isinstance(e, exp.Tuple) else [e])]
     plain = [e for e in written if not isinstance(e, (exp.Rollup, exp.Cube, exp.GroupingSets))]
@@ -57,7 +58,7 @@ def grouping_sets(group: exp.Group) -> tuple[list[exp.Expr], list[tuple[int, ...
             keys.append(expr)
         return keys.index(expr)
 
-    if group.args.get("grouping_sets"):  # GROUP BY a, b GROUPING SETS (...): the sets alone count, of these columns
+    if group.args.get("grouping_sets"):  # GROUP BY a, b GROUPING SETS (...): only the sets count, of these columns
         for e in plain:
             index(e)
         plain = []
@@ -99,24 +100,24 @@ def _sets(construct: exp.Expr, inner: list[list[tuple[int, ...]]]) -> list[tuple
 
 @dataclass
 class Grouping:
-    """Collects aggregate calls while it rewrites expressions over the frame into ones over the `Aggregate`."""
+    """Extracts aggregate calls while it rewrites expressions over the frame into ones over the `Aggregate`."""
 
     frame: Frame
     keys: list[Item]
     sets: list[tuple[int, ...]] | None = None
     aggregates: list[Item] = field(default_factory=list)
     found: dict[Expr, str] = field(default_factory=dict)
-    """The columns of aggregates, by the calls that they are found at."""
+    """Columns of aggregates, by their calls."""
     grouping_id: str | None = None
     whole: bool = False
-    """Whether all rows that belong to the outer row are one group, which is there where there are none."""
+    """Whether all rows that belong to the outer row are one group, which exists even without rows."""
     ends: dict[str, Expr] = field(default_factory=dict)
     """Ends of windows that are also grouped by their starts, as expressions of the start. They are not keys."""
     fixed: int = 0
-    """How many keys at the front are implied (links to an outer row): they take part in every grouping set."""
+    """Number of leading keys that are implied (correlated with an outer row): they are part of every grouping set."""
 
     def lift(self, expr: Expr, written: exp.Expr) -> Expr:
-        """The expression over the keys and aggregates."""
+        """Return the expression over the keys and aggregates."""
         for item in self.keys:
             if expr.unnest() == item.expr.unnest():
                 return column(item.name)
@@ -206,7 +207,8 @@ class Grouping:
         return self.grouping_id
 
     def _dependent(self, expr: exp.Column, written: exp.Expr) -> Expr:
-        """A column that the group keys determine: the other end of a window, or a column of a row whose key is grouped by."""
+        """Return a column that the group keys determine: the other end of a window, or a column of a row whose key is a
+        group key."""
         grouped = {k.expr.name for k in self.keys if isinstance(k.expr, exp.Column)}
         if self.sets is None and (
             self._is_known_by_window(expr.name, grouped) or self._of_grouped_row(expr.name, grouped)
@@ -244,14 +246,14 @@ class Grouping:
         return found.name if found is not None else internal
 
     def node(self) -> Node:
-        """The `Aggregate` over the frame's plan."""
+        """Return the `Aggregate` over the frame's plan."""
         sets = None
         if self.sets is not None:
             names = [k.name for k in self.keys]
             implied = range(self.fixed)
             sets = tuple(tuple(names[i] for i in (*implied, *(p + self.fixed for p in s))) for s in self.sets)
             self.id_column()
-        if not self.keys and not self.aggregates and sets is None:  # its one row needs a column
+        if not self.keys and not self.aggregates and sets is None:  # its only row needs a column
             name = self.frame.context.names.fresh("aggregate")
             self.aggregates.append(Item(name, exp.Count(this=exp.Star()), t.INT64, False))
         once = None if sets is None else tuple(dict.fromkeys(sorted_sets := [_in_key_order(s, names) for s in sets]))
@@ -276,7 +278,7 @@ class Grouping:
 
 
 def ends_of_starts(frame: Frame, keys: Sequence[Item]) -> dict[str, Expr]:
-    """The ends of Tumble and Hop windows among the keys whose starts are keys too, as expressions of these."""
+    """Return the ends of Tumble and Hop windows among the keys whose starts are also keys, as expressions of these."""
     found: dict[str, Expr] = {}
     known = [
         (k, end)
@@ -293,7 +295,7 @@ def ends_of_starts(frame: Frame, keys: Sequence[Item]) -> dict[str, Expr]:
 
 
 def _window_end(frame: Frame, name: str) -> WindowBoundary | None:
-    """The window that a column of the frame is an end of."""
+    """Return the window of which a column of the frame is an end; None if it is none."""
     definitions = frame.context.definitions
 
     def view_plan(relation: str) -> Node | None:
@@ -308,12 +310,12 @@ def _in_key_order(names: tuple[str, ...], keys: Sequence[str]) -> tuple[str, ...
 
 
 def _number(names: tuple[str, ...], keys: Sequence[str]) -> int:
-    """The `grouping_id()` of a set."""
+    """Return the `grouping_id()` of a set."""
     return sum(1 << n for n, key in enumerate(reversed(keys)) if key not in names)
 
 
 def over_nothing(expr: Expr, aggregates: Sequence[Item]) -> Expr:
-    """An expression over aggregate columns that is right also where there is no row: counts are 0, lists empty."""
+    """Return an expression over aggregate columns that is also correct without a row: counts are 0, lists empty."""
     values: dict[str, Expr] = {}
     for item in aggregates:
         row = function_of(unwrap_aggregate(item.expr))

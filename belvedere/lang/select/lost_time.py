@@ -1,6 +1,6 @@
-"""Where a query loses the event time of its rows: what B5013 says to do about it.
+"""Loss of event time in a query: the hint of B5013.
 
-In: a plan down to its inputs, and which of their columns have bounds. Out: a hint, or None where no operator in it loses a time.
+In: a plan down to its inputs, and the columns with bounds. Out: a hint, or None if no operator loses a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def lost_time(plan: Node, known: Known) -> str | None:
 
 
 def _limit(node: TopK) -> str | None:
-    """The first rows per key have a time that follows the bound, the last ones do not."""
+    """Return the hint for a limit that loses the event time: it keeps the last rows per key, or rows without a time
+    come first."""
     first = node.order[0] if node.order else None
     if first is None or not isinstance(first.expr, exp.Column) or node.alike:
         return None

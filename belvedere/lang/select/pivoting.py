@@ -28,7 +28,7 @@ VALUES_HINT = "write FOR column IN (1, 2 AS two, ...)"
 
 
 def lower_pivots(frame: Frame, item: exp.Expr) -> tuple[Node, FromItem]:
-    """The rows of an item after each of its pivots, one after another."""
+    """Return the rows of an item after all its pivots, in order."""
     context = frame.context
     inner = item.copy()
     pivots: list[Any] = inner.args["pivots"]
@@ -113,7 +113,7 @@ def _value_name(values: Sequence[exp.Expr]) -> str:
 
 
 def _pivot_name(value: str, aggregate: exp.Expr, count: int) -> str:
-    """As Spark names the columns: by the value alone where there is one aggregate."""
+    """Return Spark's name of the column: only the value if there is one aggregate."""
     if count == 1:
         return value
     text = aggregate.sql(SparkSql, normalize_functions="lower").replace("(*)", "(1)")
@@ -121,7 +121,7 @@ def _pivot_name(value: str, aggregate: exp.Expr, count: int) -> str:
 
 
 def _chosen(aggregate: exp.Expr, condition: exp.Expr, context: StatementContext) -> exp.Expr:
-    """An aggregate over the rows of one value alone."""
+    """Return an aggregate over the rows of one value only."""
     calls = [n for n in aggregate.find_all(exp.Func) if is_aggregate(n)]
     if not calls:
         raise context.fail(

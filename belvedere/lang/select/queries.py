@@ -1,7 +1,7 @@
 """Queries -> plans: WITH, set operations, and SELECT through `lower_select`.
 
-In: a query as written and the definitions that it may use. Out: a plan whose visible columns are the query's outputs, in order. Keys
-are not carried yet (`belvedere.plan.rewrites.keys` does), and nothing is pruned.
+In: a query as written and the definitions that it may use. Out: a plan whose visible columns are the query's outputs,
+in order. Later steps add keys (`belvedere.plan.rewrites.keys`) and remove unused columns.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ UNKNOWN = ("B2002", "B2004")
 def new_context(
     definitions: Definitions, file: str, diagnostics: list[Diagnostic], parameters: dict[str, Typed] | None = None
 ) -> StatementContext:
-    """A context for one statement."""
+    """Return a context for one statement."""
     return StatementContext(definitions, file, diagnostics, lower_subquery, lower_query, parameters=parameters or {})
 
 
 def lower_query(query: exp.Query, context: StatementContext) -> Node:
-    """A whole query: visible columns are its outputs."""
+    """Lower a whole query: visible columns are its outputs."""
     query = unwrap_query(query)
     if isinstance(query, WindowByBlock):
         return emitted(_window_by(query, context), query, context)
@@ -65,8 +65,8 @@ def lower_query(query: exp.Query, context: StatementContext) -> Node:
 
 
 def _window_by(query: WindowByBlock, context: StatementContext) -> Node:
-    """A query in the language of WINDOW BY, over the script's tables and views."""
-    from belvedere.sqlpp.lower import lower_window_query  # loaded by the few scripts that have one
+    """Lower a query in the language of WINDOW BY, over the script's tables and views."""
+    from belvedere.sqlpp.lower import lower_window_query  # loaded only by scripts that use it
 
     definitions = context.definitions
     sources = {relation.name: scan(relation) for relation in definitions}
@@ -92,7 +92,7 @@ def _unemitted(query: exp.Query, context: StatementContext) -> Node:
 
 
 def _streams(query: exp.Expr) -> bool:
-    """Whether its first SELECT says STREAM."""
+    """Return whether its first SELECT has STREAM."""
     while isinstance(query, exp.SetOperation):
         query = query.this
     return is_stream(query)
@@ -107,7 +107,8 @@ def _refuse_within(query: exp.Query, context: StatementContext) -> None:
 def lower_nested(
     query: exp.Select, context: StatementContext, domain: Node, source: FromItem, implied: Sequence[Item]
 ) -> Inner:
-    """A local query of many rows per row of the table around: `source` is that row's FROM item `_`, `implied` its key."""
+    """Lower a local query of many rows per row of the enclosing table. `source` is that row's FROM item `_`, `implied`
+    its key."""
     context = with_tables(query, context)
     return SelectLowering(query, context, None, domain=domain, sources=[source], implied=implied).lower(named=True)
 
@@ -115,7 +116,7 @@ def lower_nested(
 def lower_subquery(
     query: exp.Query, context: StatementContext, outer: Scope | None, *, domain: Node | None = None
 ) -> Inner:
-    """A subquery of an expression, with what links it to the outer row."""
+    """Lower a subquery of an expression, with its correlation to the outer row."""
     query = unwrap_query(query)
     refuse_stream_forms(query, context)
     context = with_tables(query, context)
@@ -174,12 +175,12 @@ def _linked_sets(
 
 
 def is_modified_set(query: exp.SetOperation) -> bool:
-    """Whether clauses follow the set operation."""
+    """Return whether clauses follow the set operation."""
     return any(query.args.get(key) for key in ("order", "limit", "offset", "by_name"))
 
 
 def refuse_stream_forms(query: exp.Query, context: StatementContext) -> None:
-    """EMIT, SELECT STREAM and WINDOW BY inside an expression."""
+    """Reject EMIT, SELECT STREAM and WINDOW BY inside an expression."""
     if isinstance(query, WindowByBlock):
         raise context.fail(
             "B5020", "WINDOW BY is not allowed in an SQL expression", query, "write it as a view, and query the view"
@@ -202,7 +203,7 @@ def refuse_stream_forms(query: exp.Query, context: StatementContext) -> None:
 
 
 def with_tables(query: exp.Query, context: StatementContext) -> StatementContext:
-    """The context with the names of the query's WITH clause."""
+    """Return the context with the names of the query's WITH clause."""
     clause = query.args.get("with_")
     if clause is None:
         return context
@@ -219,7 +220,7 @@ def with_tables(query: exp.Query, context: StatementContext) -> StatementContext
 
 
 def _entry(entry: exp.CTE, context: StatementContext, recursive: bool) -> Node:
-    """The plan of one name of a WITH clause."""
+    """Return the plan of one name of a WITH clause."""
     if recursive and references(entry.this, entry.alias):
         return lower_recursion(entry, context)
     plan = lower_query(entry.this, replace(context, repeats=True))
@@ -235,11 +236,12 @@ def _entry(entry: exp.CTE, context: StatementContext, recursive: bool) -> Node:
 
 
 SHORT = 16
-"""Queries in a chain of UNION ALL that is a tree of pairs; a longer one is one operator, or it would be as deep as it is long."""
+"""Maximum number of queries in a chain of UNION ALL that becomes a tree of pairs. A longer chain becomes one operator,
+to limit the depth."""
 
 
 def _chain(query: exp.SetOperation) -> list[Any]:
-    """`a UNION ALL b UNION ALL c`: its queries, where nothing is said of the whole but the last."""
+    """Return the queries of `a UNION ALL b UNION ALL c`, if only the last has clauses for the whole."""
     parts: list[exp.Expr] = []
     this: exp.Expr = query
     while (
@@ -281,7 +283,7 @@ def _set_operation(query: exp.SetOperation, context: StatementContext) -> Node:
 
 
 def _combined(left: Node, right: Node, query: exp.SetOperation, context: StatementContext) -> Node:
-    """The operation itself, over sides of the same columns."""
+    """Return the operation itself, over sides of the same columns."""
     distinct = query.args.get("distinct") is not False
     if isinstance(query, exp.Union):
         node: Node = Union((left, right))
@@ -319,7 +321,7 @@ def _by_name(left: Node, right: Node, query: exp.Expr, context: StatementContext
 
 
 def _aligned(left: Node, right: Node, query: exp.Expr, context: StatementContext) -> tuple[Node, Node]:
-    """Both sides with the same number of columns and the same types; names are the left's."""
+    """Return both sides with the same number of columns and the same types; names are the left's."""
     a, b = left.schema.visible, right.schema.visible
     if len(a) != len(b):
         sides = f"{counted(len(a), 'column')} and {counted(len(b), 'column')}"
@@ -350,7 +352,7 @@ def _cast(plan: Node, names: Sequence[str], types: Sequence[Any]) -> Node:
 
 
 def _counted(left: Node, right: Node, kind: SetKind, context: StatementContext) -> Node:
-    """The ALL forms: the n-th copy of a row on the left is matched by the n-th on the right."""
+    """Lower the ALL forms: the n-th copy of a row on the left matches the n-th on the right."""
     number = context.names.fresh("copy")
     sides = [_numbered(carry_keys(side), number) for side in (left, right)]
     node = SetOperation(sides[0], sides[1], kind)
@@ -369,7 +371,7 @@ def _numbered(side: Node, number: str) -> Node:
 
 
 def _limited(node: Node, query: exp.Query, context: StatementContext) -> Node:
-    """ORDER BY and LIMIT around a set operation: over its output columns."""
+    """Apply ORDER BY and LIMIT around a set operation, over its output columns."""
     limit, offset = limits(query, context)
     most = limit_parameter(query, context)
     orders = []

@@ -1,7 +1,7 @@
-"""A query on its way: its plan so far and the names that it may use.
+"""State of a query while it is lowered: its plan so far and its names.
 
-In: definitions and FROM items. Out: a plan that grows operator by operator, and types of expressions over it. What to put
-on top of what is decided by `lower_from`, `lower_select` and their like.
+In: definitions and FROM items. Out: a plan that grows operator by operator, and types of expressions over it.
+`lower_from`, `lower_select` and similar functions decide the order of operators.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ class StatementContext:
     """Plans of the WITH clause's names, by folded name."""
     repeats: bool = False
     """Whether columns of the query may have equal names: in a subquery of FROM and in WITH, where they need not be
-    referenced.
-    """
+    referenced."""
     is_read: bool = False
-    """Whether the query is answered when it is asked: its rows then come in the order of the view that it reads."""
+    """Whether the query is computed at request time: its rows then have the order of the view that it reads."""
     paths: dict[int, ResolvedPath] = field(default_factory=dict)
     """Resolved names of tables and paths, by the position of their last part."""
 
     def resolved(self, parts: Sequence[exp.Identifier], path: ResolvedPath) -> None:
-        """Note what a dotted name means."""
+        """Record the meaning of a dotted name."""
         self.paths[parts[-1].meta.get("start", -1)] = path
 
     def query(self, tree: exp.Expr, *, column: str = "", owner: str | None = None) -> ResolvedQuery:
-        """A definition's tree with what its names mean: of a view, of a `column`, or of a table under the `owner` (an id)."""
+        """Return a definition's tree with the meanings of its names: of a view, of a `column`, or of a table under the
+        `owner` (an id)."""
         return ResolvedQuery(tree, self.paths, column, owner)
 
     def fail(self, code: str, message: str, node: exp.Expr, hint: str | None = None) -> BelvedereError:
-        """An error at a node of the script."""
+        """Return an error at a node of the script."""
         return fail(code, message, span=span_of(node, self.file), hint=hint)
 
     def notice(self, code: str, message: str, node: exp.Expr, hint: str | None = None) -> None:
-        """Something worth knowing that stops nothing; said once."""
+        """Report a notice, once."""
         found = Diagnostic(code, message, Severity.NOTICE, span_of(node, self.file), hint=hint)
         if found not in self.diagnostics:
             self.diagnostics.append(found)
@@ -70,7 +70,7 @@ class StatementContext:
     def length(
         self, interval: exp.Expr, message: str, hint: str, least: int | None = 0, place: exp.Expr | None = None
     ) -> int:
-        """The microseconds of an interval; an error where it has no fixed length or is below the least one."""
+        """Return the microseconds of an interval. Raises an error if it has no fixed length or is less than `least`."""
         found = interval_length(interval)
         if found is None or (least is not None and found < least):
             raise self.fail("B5002", message, place or interval, hint)
@@ -85,13 +85,13 @@ class Frame:
         self.scope = Scope(context.file, outer=outer)
         self._plan: Node | None = None
         self._typed: tuple[Node, dict[str, Typed]] | None = None
-        """The types of the columns of the plan that was asked for last."""
+        """The plan whose column types were last requested, with these types."""
         self.final = False
-        """Whether FROM is complete, so that expressions may join related rows to the plan."""
+        """Whether FROM is complete, so expressions may join related rows to the plan."""
         self.open = False
-        """Whether FROM hangs on the row of the query around by more than conditions: it must be joined to that row."""
+        """Whether FROM depends on the outer row by more than conditions: it must be joined to that row."""
         self.navigated: dict[str, dict[str, str]] = {}
-        """The related rows that were joined, by folded path: the internal names of their columns, by folded name."""
+        """The related rows already joined, by folded path: the internal names of their columns, by folded name."""
 
     @property
     def plan(self) -> Node:
@@ -105,11 +105,11 @@ class Frame:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no FROM item yet."""
+        """Return whether there is no FROM item yet."""
         return self._plan is None
 
     def inference(self, plan: Node | None = None) -> Inference:
-        """Types over the plan's columns and the outer columns."""
+        """Return the types over the plan's columns and the outer columns."""
         columns: dict[str, Typed] = {}
         scope: Scope | None = self.scope.outer
         if scope is not None:
@@ -124,45 +124,45 @@ class Frame:
         return Inference(columns, file=self.context.file, parameters=self.context.parameters)
 
     def item(self, name: str, expr: exp.Expr, *, hidden: bool = False, doc: str | None = None) -> Item:
-        """A typed item over the plan."""
+        """Return a typed item over the plan."""
         typed = self.inference().typed(expr)
         return Item(name, expr, typed.type, typed.nullable, hidden, doc)
 
     def check_order(self, expr: exp.Expr, written: exp.Expr, plan: Node | None = None) -> None:
-        """Refuse what has no type, or no order, as a sort key."""
+        """Reject a sort key that has no type, or whose type has no order."""
         type_ = self.inference(plan).type(expr)
         if has_map(type_):
             hint = "order by one of its values, or by to_json(...)"
             raise self.context.fail("B3002", f"{t.a_type(type_)} has no order", written, hint)
 
     def fail(self, code: str, message: str, node: exp.Expr, hint: str | None = None) -> BelvedereError:
-        """An error at a node of the script."""
+        """Return an error at a node of the script."""
         return self.context.fail(code, message, node, hint)
 
     def subquery(self, query: exp.Expr, domain: Node | None = None) -> Any:
-        """A query that sees the FROM items of this one, lowered; over `domain` where that is the rows that it sees."""
+        """Lower a query that sees the FROM items of this one; over `domain` if these are the rows that it sees."""
         return self.context.lower_select(query, self.context, self.scope, domain=domain)
 
     def check_condition(self, condition: exp.Expr, written: exp.Expr, clause: str) -> None:
-        """Refuse what is no BOOLEAN, or computes over other rows than its own, as a condition of a clause."""
+        """Reject a condition of a clause that is not BOOLEAN, or that computes over other rows."""
         if condition.find(exp.Window) is not None:
             hint = "write QUALIFY, or compute it in a subquery of FROM"
             raise self.fail("B3038", f"a window function is not allowed in {clause}", written, hint)
         self.inference().condition(condition, written)
 
     def filter(self, condition: exp.Expr, written: exp.Expr, clause: str) -> None:
-        """Keep the rows whose condition is TRUE."""
+        """Filter the plan to the rows for which the condition is TRUE."""
         if clause == "HAVING" and self.inference().type(condition) == t.NULL:
-            condition = t.cast(condition, t.BOOLEAN)  # as in Spark, here alone
+            condition = t.cast(condition, t.BOOLEAN)  # as in Spark, only here
         self.check_condition(condition, written, clause)
         self.plan = Filter(self.plan, condition)
 
     def join(self, right: Node, kind: JoinKind, condition: exp.Expr | None) -> None:
-        """Put a relation beside the plan."""
+        """Join a relation to the plan."""
         self.plan = Join(self.plan, right, kind, condition)
 
     def is_outer(self, expr: exp.Expr) -> bool:
-        """Whether an expression reads columns of the query around."""
+        """Return whether an expression reads columns of the outer query."""
         own = set(self.plan.schema.names) if self._plan is not None else set()
         return any(c.name not in own and c.name in self.scope.used for c in expr.find_all(exp.Column))
 
@@ -170,7 +170,7 @@ class Frame:
 def named_source(
     node: Node, alias: str, names: InternalAliases, relation: NamedRelation | None = None, *, addressable: bool = True
 ) -> tuple[Node, FromItem]:
-    """A relation as a FROM item: its columns are called `alias.column` inside the plan."""
+    """Return a relation as a FROM item: its columns are named `alias.column` inside the plan."""
     prefix = names.fresh(alias)
     items = []
     columns = []
@@ -186,5 +186,5 @@ def named_source(
 
 
 def scan(relation: NamedRelation) -> Scan:
-    """All of a relation."""
+    """Return a scan of all rows of a relation."""
     return Scan(relation.id, relation.schema)

@@ -1,8 +1,8 @@
 """WITH RECURSIVE: an entry that reads itself becomes a `Recursion`.
 
-In: the entry, `base UNION [ALL] step`. Out: a plan whose visible columns are the base's, with the names that the entry gives. The step
-sees the rows of the level before it alone, and each of its rows comes of one of these: it has no aggregate over them, reads them once and
-keeps them out of subqueries.
+In: the entry, `base UNION [ALL] step`. Out: a plan whose visible columns are the base's, with the names that the entry
+gives. The step sees only the rows of the level before it, and each of its rows derives from one of these. So it has no
+aggregate over them, reads them once, and not in subqueries.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ PRESERVED = {
     JoinKind.SEMI: (0,),
     JoinKind.ANTI: (0,),
 }
-"""The sides of a join each of whose rows gives rows of its own."""
+"""Sides of a join for which each row gives rows of its own."""
 
 
 def references(query: exp.Expr, name: str) -> list[exp.Table]:
-    """Where a query reads a WITH entry of this name, and not another one that it defines itself."""
+    """Return the places where a query reads a WITH entry of this name, unless it defines the name itself."""
     requested = name.casefold()
     found = (table for table in query.find_all(exp.Table) if not table.db and table.name.casefold() == requested)
     return [table for table in found if not _is_shadowed(table, query, requested)]
@@ -66,7 +66,7 @@ def _is_shadowed(table: exp.Table, query: exp.Expr, name: str) -> bool:
 
 
 def refuse_later(entries: list[exp.CTE], context: StatementContext) -> None:
-    """An entry that reads one behind it: two that read each other, or an order that is the wrong way round."""
+    """Reject an entry that reads a later one: mutual recursion, or the wrong order."""
     for place, entry in enumerate(entries):
         for later in entries[place + 1 :]:
             known = later.alias.casefold() in context.tables or context.definitions.find(later.alias) is not None
@@ -84,7 +84,7 @@ def refuse_later(entries: list[exp.CTE], context: StatementContext) -> None:
 
 
 def lower_recursion(entry: exp.CTE, context: StatementContext) -> Node:
-    """An entry that reads itself."""
+    """Lower an entry that reads itself."""
     name, query = entry.alias, unwrap_query(entry.this)
     first = references(entry.this, name)[0]
     if not isinstance(query, exp.Union) or query.args.get("by_name"):
@@ -128,7 +128,7 @@ def _refuse_clauses(name: str, query: exp.Union, context: StatementContext) -> N
 
 
 def _named(base: Node, entry: exp.CTE, context: StatementContext) -> Node:
-    """The base with its visible columns alone, under the names of the entry."""
+    """Return the base with only its visible columns, under the names of the entry."""
     visible = base.schema.visible
     names = [c.name for c in entry.args["alias"].columns] or [c.name for c in visible]
     if len(names) != len(visible):
@@ -146,7 +146,7 @@ def _named(base: Node, entry: exp.CTE, context: StatementContext) -> Node:
 
 
 def _fitting(step: Node, columns: tuple[Column, ...], name: str, query: exp.Expr, context: StatementContext) -> Node:
-    """The step's visible columns with the names and types of the base's."""
+    """Return the step's visible columns with the names and types of the base's."""
     visible = step.schema.visible
     if len(visible) != len(columns):
         sides = f"{counted(len(columns), 'column')}, and its step {counted(len(visible), 'column')}"
@@ -165,7 +165,7 @@ def _fitting(step: Node, columns: tuple[Column, ...], name: str, query: exp.Expr
 
 
 def _check_step(step: Node, last: Last, name: str, place: exp.Table, context: StatementContext) -> None:
-    """Refuse a step of which a row may come of several rows of the level before, or of there being none."""
+    """Reject a step in which a row may derive from several rows of the preceding level, or from the absence of rows."""
 
     def refuse(what: str, hint: str) -> NoReturn:
         raise context.fail("B3051", f"the step of `{name}` {what}", place, hint)

@@ -1,7 +1,8 @@
 """One SELECT -> a plan.
 
-In: a select as written, and the scope around it if it is a subquery. Out: `Inner`: the plan, its outputs and what links it to the
-outer row. The order of work is SQL's: FROM, WHERE, GROUP BY, HAVING, window functions, QUALIFY, select list, DISTINCT, ORDER BY.
+In: a select as written, and the scope around it if it is a subquery. Out: `Inner`: the plan, its outputs and its
+correlation with the outer row. The order of work is SQL's: FROM, WHERE, GROUP BY, HAVING, window functions, QUALIFY,
+select list, DISTINCT, ORDER BY.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from belvedere.syntax.query_tree import PLACE
 
 
 class SelectLowering:
-    """The state of one SELECT while it is lowered."""
+    """State of one SELECT while it is lowered."""
 
     def __init__(
         self,
@@ -61,12 +62,13 @@ class SelectLowering:
         self.orders = self.items.orders
         self.grouping: Grouping | None = None
         self.one_group = False
-        """Whether it groups by what links it to the outer row alone."""
+        """Whether its only group keys are the columns correlated with the outer row."""
         self.havings: list[Clause] = []
         self.qualifies: list[Clause] = []
 
     def lower(self, *, named: bool) -> Inner:
-        """The whole select. `named`: outputs keep their names; else they get names that no other query has."""
+        """Lower the whole select. With `named` outputs keep their names; otherwise they get names that no other query
+        has."""
         self._from()
         expand_local_aggregates(self.select, self.context, self.frame.scope)
         self.frame.final = True
@@ -83,7 +85,8 @@ class SelectLowering:
         return self._finish(named=named)
 
     def _partitions(self) -> None:
-        """SORT BY and its like order and spread rows within Spark: what rows there are is the same, unless some of them are left out."""
+        """Reject SORT BY and similar clauses with a limit, which would return arbitrary rows. Otherwise report that
+        they have no effect."""
         for key in ("sort", "distribute", "cluster"):
             clause = self.select.args.get(key)
             if clause is None:
@@ -96,7 +99,7 @@ class SelectLowering:
     def _from(self) -> None:
         self.correlated += lower_from(self.frame, self.select)
 
-    # -- links to the outer row ---------------------------------------------------------------------------------------
+    # -- correlation with the outer row -------------------------------------------------------------------------------
 
     def _link(self) -> None:
         for item in self.implied:
@@ -121,7 +124,7 @@ class SelectLowering:
             self.pairs.append((column(c.name), name, True))
 
     def _pair(self, part: Expr) -> tuple[Expr, Expr] | None:
-        """(own side, outer side) of an equality that links this query to the outer row."""
+        """Return (own side, outer side) of an equality that correlates this query with the outer row."""
         if isinstance(part, exp.Paren):
             return self._pair(part.this)
         if not isinstance(part, exp.EQ):
@@ -133,7 +136,8 @@ class SelectLowering:
         return None
 
     def _order_of_view(self) -> list[Clause]:
-        """The order of the one view whose rows these are, where the query is read or limited and says none."""
+        """Return the order of the only view that is read, if the query is read or limited and has no order of
+        its own."""
         sources, given = self.frame.scope.sources, self.select.args
         grouped = any(given.get(k) for k in ("group", "having", "distinct")) or any(
             map(contains_aggregate, self.select.expressions)
@@ -182,13 +186,14 @@ class SelectLowering:
         self.implied = [item_of(i.column) for i in self.implied]
 
     def _late(self, key: str) -> list[Clause]:
-        """The conditions of HAVING or QUALIFY, which may name aliases of the select list."""
+        """Return the conditions of HAVING or QUALIFY, which may name aliases of the select list."""
         clause = self.select.args.get(key)
         parts = conjuncts(clause.this if clause is not None else None)
         return [Clause(Resolver(self.frame, self.items.earlier_alias).resolve(p), p) for p in parts]
 
     def _with_outputs(self, expr: Expr, keys: Sequence[Expr]) -> Expr:
-        """A condition of HAVING in which a column that is neither a key nor aggregated is the output of that name, if there is one."""
+        """Return a condition of HAVING with output columns: a column that is neither a key nor aggregated means the
+        output of that name, if any."""
         if expr.unnest() in keys or is_aggregate(unwrap_aggregate(expr)):
             return expr
         if not isinstance(expr, exp.Column):
@@ -206,11 +211,11 @@ class SelectLowering:
             return [self._key(e, group) for e in dict.fromkeys(exprs)], None
         written, sets = grouping_sets(group)
         if sets == [()] and not written:
-            return [], None  # one group of all rows, which is there where there are none
+            return [], None  # one group of all rows, which exists even without rows
         found: list[Item] = []
         for w in written:
             key = self._key(self._key_expression(w), w, found)
-            if sets is not None or all(key.expr != k.expr for k in found):  # grouped twice is grouped once
+            if sets is not None or all(key.expr != k.expr for k in found):  # a repeated key has no effect
                 found.append(key)
         return found, sets
 
@@ -243,7 +248,7 @@ class SelectLowering:
         return self.frame.item(name, expr)
 
     def _attach_key(self, key: Expr) -> Expr:
-        """A subquery that is grouped by is joined in before; what stands for it elsewhere is the key."""
+        """Join a subquery in a group key before grouping; other uses of it become the key."""
         clauses = (*self.outputs, *self.orders, *self.qualifies, *self.havings)
         attached, others = attach_same(self.frame, key, [c.expr for c in clauses])
         for clause, expr in zip(clauses, others, strict=True):
@@ -273,7 +278,7 @@ class SelectLowering:
         for qualify in self.qualifies:
             self.frame.filter(qualify.expr, qualify.written, "QUALIFY")
 
-    # -- the top ------------------------------------------------------------------------------------------------------
+    # -- the result ---------------------------------------------------------------------------------------------------
 
     def _finish(self, *, named: bool) -> Inner:
         prefix = "" if named else self.context.names.fresh("value") + "."
@@ -294,7 +299,7 @@ class SelectLowering:
                 links = tuple(item_of(i.column) for i in links)
             orders = tuple(o.order for o in self.orders)
             self.frame.plan = TopK(self.frame.plan, orders, limit, offset, partition, most=most)
-        # links first: of copies of a key column the first is the key, and what links fixes the row
+        # correlation columns first: the first copy of a key column is the key, and correlation fixes the row
         plan: Node = Project(self.frame.plan, (*links, *items, *self._residual_items(items)))
         if distinct:
             plan = Distinct(plan)
@@ -328,7 +333,8 @@ class SelectLowering:
         return tuple(items)
 
     def _totals(self, items: tuple[Item, ...]) -> Totals | None:
-        """An aggregate without GROUP BY: each output also where no row links, and whether it has a row at all."""
+        """Return the outputs of an aggregate without GROUP BY, also for outer rows without a match, and whether it has
+        a row."""
         grouping = self.grouping
         if grouping is None or not grouping.whole:
             return None
@@ -348,7 +354,7 @@ class SelectLowering:
         return Totals(self.unfiltered, tuple(values), having)
 
     def _residual_items(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
-        """The own columns that conditions on the outer row still need."""
+        """Return the own columns that conditions on the outer row still need."""
         if self.grouping is not None:
             return ()
         own = self.frame.plan.schema
@@ -356,7 +362,7 @@ class SelectLowering:
         return tuple(item_of(own[n], hidden=True) for n in needed)
 
     def _orders_over(self, items: tuple[Item, ...]) -> tuple[Order, ...]:
-        """With DISTINCT the order is over output columns."""
+        """Return the orders, which are over output columns with DISTINCT."""
         orders = []
         for key in self.orders:
             found = next((i for i in items if i.expr == key.expr), None)
@@ -382,7 +388,7 @@ def _extended(plan: Node, items: Sequence[Item]) -> Node:
 
 
 def _at_most_one(plan: Node, links: Sequence[str]) -> bool:
-    """Whether the columns that link to the outer row, or copies of them, hold the key."""
+    """Return whether the columns correlated with the outer row, or copies of them, contain the key."""
     fixed = set(links)
     if isinstance(plan, Project):
         same = {i.expr for i in plan.items if i.name in fixed}

@@ -1,7 +1,7 @@
-"""The select list: what each item says, under which name, and ORDER BY over it.
+"""Select list: the expression and name of each item, and ORDER BY over it.
 
-In: the frame with FROM and WHERE done, and the select. Out: `Output`s and orders over the frame's columns. Grouping and window functions
-are done to them later.
+In: the frame after FROM and WHERE, and the select. Out: `Output`s and orders over the frame's columns. Grouping and
+window functions are applied to them later.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from belvedere.syntax.wording import counted, did_you_mean, text_name
 
 @dataclass
 class Clause:
-    """An expression on its way from what is written to one over the plan's columns: a sort key, a condition."""
+    """A sort key or condition while it is rewritten from its written form to one over the plan's columns."""
 
     expr: Expr
     written: exp.Expr
 
     @property
     def order(self) -> Order:
-        """A sort key in the direction that was written."""
+        """Return the sort key in the direction as written."""
         return make_order(self.written, self.expr)
 
 
 @dataclass
 class Output(Clause):
-    """One select item on its way."""
+    """One select item while it is rewritten."""
 
     name: str
     doc: str | None = None
 
 
 class SelectItems:
-    """The outputs and orders of one SELECT."""
+    """Outputs and orders of one SELECT."""
 
     def __init__(self, select: exp.Select, frame: Frame):
         self.select = select
@@ -61,7 +61,7 @@ class SelectItems:
         self.orders: list[Clause] = []
 
     def read(self) -> None:
-        """The select list, then ORDER BY, which may name its outputs."""
+        """Read the select list, then ORDER BY, which may name its outputs."""
         self._unnested = [n for n in self.frame.plan.walk() if isinstance(n, Unnest)]
         for written in self.select.expressions:
             bare = written.unalias() if isinstance(written, exp.Alias) else written
@@ -122,7 +122,8 @@ class SelectItems:
             self.outputs.append(Output(value, star, renamed.get(name, c.name), c.doc))
 
     def _of_parent(self, sources: Sequence[FromItem]) -> list[SourceColumn]:
-        """The parent's key beside all columns of a nested table: they say whose row it is. Of a path the parent is at hand."""
+        """Return the parent's key for `*` of a nested table, to identify the parent row. It is not added if a path
+        already joins the parent."""
         relation = sources[0].relation
         if len(self.frame.scope.sources) > 1 or relation is None or relation.parent is None or not sources[0].is_named:
             return []
@@ -130,7 +131,7 @@ class SelectItems:
         return [replace(known[own], name=name, hidden=False) for name, own in parent_columns(relation)]
 
     def _at_place(self, columns: list[SourceColumn], star: exp.Expr) -> list[SourceColumn]:
-        """All columns, or the one that a number says."""
+        """Return all columns, or the one at a given number."""
         place = star.meta.get(PLACE)
         if place is None:
             return columns
@@ -145,7 +146,7 @@ class SelectItems:
         return [columns[place - 1]]
 
     def _fields(self, star: exp.Column) -> bool:
-        """`s.*` of a struct is its fields; whether it is one."""
+        """Add the fields of a struct for `s.*`; return whether `s` is a struct."""
         path = [p.copy() for p in (*star.parts[:-1],) if isinstance(p, exp.Identifier)]
         try:
             value = Resolver(self.frame).resolve(exp.column(*reversed(path)))
@@ -198,7 +199,7 @@ class SelectItems:
         return found.expr.copy() if found is not None else None
 
     def at(self, position: int, written: exp.Expr) -> Output:
-        """The output of a number."""
+        """Return the output at a position."""
         if not 1 <= position <= len(self.outputs):
             raise self.context.fail(
                 "B3042",
@@ -210,7 +211,8 @@ class SelectItems:
 
 
 def number_repeated(outputs: Sequence[Output], context: StatementContext) -> None:
-    """Number columns of `*` with the name of an output before them, as Flink does: `id`, `id0`, `id1`; a notice (B3050)."""
+    """Number columns of `*` whose name an earlier output has, as Flink does: `id`, `id0`, `id1`; report a notice
+    (B3050)."""
     taken = {o.name.casefold() for o in outputs}
     seen: set[str] = set()
     renamed: dict[int, tuple[Output, list[str]]] = {}
@@ -244,7 +246,8 @@ def sort_keys(query: exp.Query, outputs: int) -> list[exp.Expr]:
 
 
 def ordinal(written: exp.Expr) -> int | None:
-    """The number of an output column, where ORDER BY or GROUP BY says a whole number; there is none that is negative."""
+    """Return the number of an output column if ORDER BY or GROUP BY has an integer literal. Negative ones are not
+    numbers."""
     if isinstance(written, exp.Neg) and isinstance(written.this, exp.Literal):
         number = ordinal(written.this)
         return None if number is None else -number
@@ -254,7 +257,7 @@ def ordinal(written: exp.Expr) -> int | None:
 
 
 def make_order(ordered: exp.Expr, expr: Expr) -> Order:
-    """A sort key with the direction that was written; NULLs where it says or where Spark puts them."""
+    """Return a sort key with the direction as written; NULLs are placed as written or by Spark's default."""
     if not isinstance(ordered, exp.Ordered):
         return Order(expr)
     descending = bool(ordered.args.get("desc"))
@@ -263,7 +266,7 @@ def make_order(ordered: exp.Expr, expr: Expr) -> Order:
 
 
 def limits(query: exp.Query, context: StatementContext) -> tuple[int | None, int]:
-    """LIMIT and OFFSET as numbers."""
+    """Return LIMIT and OFFSET as numbers."""
     found: list[int | None] = []
     for key in ("limit", "offset"):
         clause = query.args.get(key)
@@ -284,7 +287,7 @@ def limits(query: exp.Query, context: StatementContext) -> tuple[int | None, int
 
 
 def limit_parameter(query: exp.Query, context: StatementContext) -> str:
-    """The parameter `n` of `LIMIT :n`, in a query that is answered when it is asked; else nothing."""
+    """Return the parameter `n` of `LIMIT :n`, in a query computed at request time; else an empty text."""
     value = _count(query.args.get("limit"))
     if not context.is_read or not isinstance(value, (exp.Placeholder, exp.Parameter)):
         return ""
@@ -294,7 +297,7 @@ def limit_parameter(query: exp.Query, context: StatementContext) -> str:
 
 
 def check_limit(name: str, parameters: Mapping[str, t.Typed], place: Span, declaration: str) -> None:
-    """Raise B3004 or B3046 where the parameter of LIMIT is not declared, or is no whole number."""
+    """Raise B3004 or B3046 if the parameter of LIMIT is not declared, or is not an integer."""
     if name not in parameters:
         raise fail("B3004", f"parameter `{name}` has no type", span=place, hint=f"declare it: `{declaration}`")
     if not t.is_integer(parameters[name].type):
@@ -303,7 +306,7 @@ def check_limit(name: str, parameters: Mapping[str, t.Typed], place: Span, decla
 
 
 def _count(clause: exp.Expr | None) -> exp.Expr | None:
-    """The number of LIMIT and OFFSET; FETCH FIRST ROW ONLY is one row."""
+    """Return the number in LIMIT and OFFSET; FETCH FIRST ROW ONLY means one row."""
     if isinstance(clause, exp.Fetch):
         count: exp.Expr = clause.args.get("count") or exp.Literal.number(1)
         return count
@@ -311,13 +314,14 @@ def _count(clause: exp.Expr | None) -> exp.Expr | None:
 
 
 def as_defined(name: str, resolved: Expr) -> str:
-    """The name of a plain column in the spelling of its definition, whatever its case where it is used."""
+    """Return the name of a plain column in the spelling of its definition, regardless of case."""
     tail = resolved.name[-len(name) :] if isinstance(resolved, exp.Column) else name
     return tail if tail.casefold() == name.casefold() else name
 
 
 def output_name(written: exp.Expr) -> str:
-    """The name of a select item: its alias, its column's name, or one made of what it says (`max(temp)` is `max_temp`)."""
+    """Return the name of a select item: its alias, its column's name, or one derived from its expression (`max(temp)`
+    is `max_temp`)."""
     if isinstance(written, exp.Alias):
         return written.alias
     if isinstance(written, (exp.Column, exp.Dot)):

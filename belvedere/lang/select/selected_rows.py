@@ -1,8 +1,7 @@
-"""A subquery of FROM, or a name of WITH, that selects rows of one relation: paths begin at its rows, as at those of
-the relation.
+"""Subqueries of FROM and names of WITH that select rows of one relation: paths may begin at these rows.
 
-In: the plan of the subquery. Out: the plan with the columns that relationships read, hidden where the subquery leaves
-them out, and its FROM item. A subquery that groups, joins or combines has rows of its own, and no relationships.
+In: the plan of the subquery. Out: the plan with the columns that relationships read, hidden if the subquery omits them,
+and its FROM item. A subquery that groups, joins or combines has new rows, without relationships.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from belvedere.plan.operators.project import item_of
 from belvedere.plan.rewrites.rewrite import carry
 
 BEHIND = "~row"
-"""After the name of a column that only relationships read."""
+"""Suffix of the name of a column that only relationships read."""
 
 
 def selected_rows(frame: Frame, node: Node, item: exp.Expr, alias: str) -> tuple[Node, FromItem]:
-    """The rows of a query under an alias, with the relationships that the query around names."""
+    """Return the rows of a query under an alias, with the relationships that the outer query names."""
     found = _origin(frame, node, item)
     if found is None:
         return named_source(node, alias, frame.context.names)
@@ -42,9 +41,8 @@ def selected_rows(frame: Frame, node: Node, item: exp.Expr, alias: str) -> tuple
 
 
 def _origin(frame: Frame, node: Node, item: exp.Expr) -> tuple[NamedRelation, Scan] | None:
-    """The relation whose rows a plan filters, orders and computes columns of, where the query around names a
-    relationship of it.
-    """
+    """Return the relation whose rows a plan only filters, orders and extends, if the outer query names a relationship
+    of it."""
     while isinstance(node, Project | Filter | TopK):
         node = node.input
     relation = frame.context.definitions.relations.get(node.relation) if isinstance(node, Scan) else None

@@ -1,8 +1,8 @@
 """A view in standard SQL: paths as joins, local queries as subqueries, DISTINCT ON as row numbers.
 
-In: a compiled catalog and a view's id. Out: SQL text for people (`explain --sql`), as in the seed's figures 'how SQRL syntax expands to
-standard SQL'. What names mean is what lowering noted in the view's `query`: nothing is resolved here. Nothing is executed from it, either:
-plans are what runs.
+In: a compiled catalog and a view's id. Out: SQL text for display (`explain --sql`), as in the SQRL paper's figures 'how
+SQRL syntax expands to standard SQL'. Names have the meanings that lowering recorded in the view's `query`: nothing is
+resolved here. The text is not executed; plans are.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from belvedere.syntax.query_tree import WindowByBlock, unwrap_query
 
 
 def expand(catalog: Catalog, id_: str) -> str:
-    """`CREATE VIEW ... AS` the standard SQL of a view."""
+    """Return `CREATE VIEW ... AS` the standard SQL of a view."""
     view = catalog.views[id_]
     query = _Expansion(catalog).query(view)
     for identifier in query.find_all(exp.Identifier):
         identifier.set("this", shown_names(identifier.this))
     name = exp.to_identifier(view.name, quoted="." in view.name).sql(SparkSql)
     if isinstance(query, WindowByBlock):
-        return f"CREATE VIEW {name} AS\n{query.sql(dialect=Sqrl)}"  # the standard has no such clause
+        return f"CREATE VIEW {name} AS\n{query.sql(dialect=Sqrl)}"  # standard SQL has no such clause
     for version in query.find_all(exp.Version):
-        version.set("this", "FOR SYSTEM_TIME")  # the standard's words
+        version.set("this", "FOR SYSTEM_TIME")  # the spelling of standard SQL
     # EMIT, SELECT STREAM and SPL windows are printed as written: standard SQL has no such clauses
     text = query.sql(dialect=Sqrl, pretty=True, comments=False, max_text_width=100)
     return f"CREATE VIEW {name} AS\n{text}"
@@ -70,7 +70,7 @@ class _Expansion:
         return tree
 
     def _with_columns(self, view: View) -> exp.Query:
-        """The chain of versions that added columns, as one SELECT where no column reads another added one."""
+        """Return the chain of versions that added columns, as one SELECT if no added column reads another one."""
         added: list[tuple[str, exp.Expr]] = []
         base, current = view.id, self.catalog.views.get(view.id)
         while current is not None and current.query is not None and current.query.column:
@@ -105,7 +105,7 @@ class _Expansion:
         return query.from_(self.query(before).subquery(alias) if before and within else table_of(base, alias))
 
     def _nested(self, select: exp.Query, view: View, owner: str) -> exp.Query:
-        """A nested table: joined to its parent's rows, grouped by their key."""
+        """Return a nested table: joined to its parent's rows, grouped by their key."""
         alias = fresh(
             initial(self.catalog.name_of(owner)), _aliases(select) | column_names(select, self.catalog) | self.aliases
         )
@@ -141,7 +141,8 @@ class _Expansion:
 
 
 def _nested_data(view: View) -> exp.Query:
-    """A table of nested data: the elements of its parent's array. A second name for another table: its rows."""
+    """Return a table of nested data: the elements of its parent's array. For an alias of another table, return its
+    rows."""
     if not any(isinstance(n, Unnest) for n in view.plan.walk()):
         (relation,) = (n.relation for n in view.plan.walk() if isinstance(n, Scan))
         return exp.select("*").from_(table_of(relation))
@@ -153,7 +154,7 @@ def _nested_data(view: View) -> exp.Query:
 
 
 def _before(view: View) -> str:
-    """The id of the version to which a view adds a column."""
+    """Return the id of the version to which a view adds a column."""
     scans = (n.relation for n in view.plan.walk() if isinstance(n, Scan))
     return next(r for r in scans if r.partition("~")[0].casefold() == view.name.casefold())
 
@@ -171,6 +172,6 @@ def _aliases(tree: exp.Expr) -> set[str]:
 
 
 def _columns(value: exp.Expr, name: str) -> set[str]:
-    """The folded names of the columns of a row of the table of this name that a value reads."""
+    """Return the folded names of the columns that a value reads of a row of this table."""
     own = (OWNER, name.rpartition(".")[2].casefold(), *([] if isinstance(value, exp.Subquery) else [""]))
     return {c.name.casefold() for c in value.find_all(exp.Column) if c.table.casefold() in own}

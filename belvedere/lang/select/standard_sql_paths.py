@@ -1,7 +1,7 @@
-"""Paths in a SELECT as standard SQL: `FROM Sensors s JOIN s.readings r` with the join that `readings` stands for.
+"""Paths in a SELECT as standard SQL: `FROM Sensors s JOIN s.readings r` with the join of `readings`.
 
-In: a SELECT whose names carry what lowering resolved them to (`ResolvedQuery.annotated`), and the catalog. Out: the same SELECT with tables
-and conditions in place of paths.
+In: a SELECT whose names have their resolved meanings (`ResolvedQuery.annotated`), and the catalog. Out: the same SELECT
+with tables and conditions in place of paths.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from belvedere.syntax.query_tree import path_of
 
 
 def spell_paths(tree: exp.Expr, catalog: Catalog, around: Mapping[str, str] | None = None) -> None:
-    """Replace the paths of all queries in a tree, and name each table by its id. `around` are ids by alias: of tables that stand beside."""
+    """Replace the paths of all queries in a tree, and name each table by its id. `around` are the ids of outer tables
+    by alias."""
     around = around or {}
     named = [t.alias_or_name for t in tree.find_all(exp.Table, exp.Subquery) if t.alias_or_name != PATH_ALIAS]
     known = {id(None): {a.casefold() for a in (*named, *around, OWNER)}}
@@ -56,20 +57,20 @@ def _name_version(table: exp.Table) -> None:
 
 
 def table_of(id_: str, alias: str = "") -> exp.Table:
-    """A relation as a FROM item."""
+    """Return a relation as a FROM item."""
     name = exp.to_identifier(id_, quoted="." in id_ or "~" in id_)
     return exp.Table(this=name, alias=exp.TableAlias(this=exp.to_identifier(alias)) if alias else None)
 
 
 def column_names(tree: exp.Expr, catalog: Catalog) -> set[str]:
-    """The folded names of the columns of all tables in an annotated tree."""
+    """Return the folded names of the columns of all tables in an annotated tree."""
     paths = [path for part in tree.find_all(exp.Identifier) if (path := _path([part])) is not None]
     ids = {p.relation for p in paths if p.relation is not None} | {step.target for p in paths for step in p.steps}
     return {c.name.casefold() for id_ in ids for c in catalog.schema_of(id_)}
 
 
 class PathJoins:
-    """The joins of one SELECT. `taken` are folded aliases; `relations` the ids behind the aliases of FROM."""
+    """Joins of one SELECT. `taken` are folded aliases; `relations` are the ids of FROM's aliases."""
 
     def __init__(self, catalog: Catalog, select: exp.Select, taken: set[str]):
         self.catalog = catalog
@@ -77,7 +78,7 @@ class PathJoins:
         self.taken = taken
         self.relations: dict[str, str] = {}
         self.items: list[str] = []
-        """The aliases of FROM as it is written, which `*` means."""
+        """Aliases of FROM as written, which `*` means."""
 
     def in_from(self) -> None:
         """Replace the paths in FROM and JOIN."""
@@ -105,7 +106,7 @@ class PathJoins:
         self._qualify(everything=False)
 
     def _joined(self, path: ResolvedPath, join: exp.Join) -> list[exp.Join]:
-        """The joins of a path in FROM."""
+        """Return the joins of a path in FROM."""
         made, requested, on = [], join.this.alias, join.args.get("on")
         if path.relation is not None:
             owner = fresh(initial(path.start), self.taken)
@@ -126,7 +127,8 @@ class PathJoins:
     def _led(
         self, path: ResolvedPath, ways: dict[tuple[str, ...], str], side: str | None, requested: str = ""
     ) -> Iterator[exp.Join]:
-        """The joins of a path beyond those in `ways` (aliases by the folded path), to which it adds; `requested` is the last alias."""
+        """Return the joins of a path beyond those in `ways` (aliases by the folded path), and add them there.
+        `requested` is the last alias."""
         owner, steps = path.start, path.steps
         for n, step in enumerate(steps, 1):
             key = (path.start.casefold(), *(s.name.casefold() for s in steps[:n]))
@@ -138,7 +140,7 @@ class PathJoins:
             owner = ways[key]
 
     def in_names(self) -> None:
-        """LEFT JOINs for the names that lead along relationships to a single row: `m.parent.name`."""
+        """Add LEFT JOINs for names that lead along relationships to a single row: `m.parent.name`."""
         ways: dict[tuple[str, ...], str] = {}
         joins: list[exp.Join] = []
         for node in _own_nodes(self.select):
@@ -157,7 +159,7 @@ class PathJoins:
             self.select.set("joins", [*(self.select.args.get("joins") or ()), *joins])
 
     def in_star(self) -> None:
-        """`*` is the columns of the tables that were written, and not those of tables between them."""
+        """Restrict `*` to the columns of the tables as written, without those of tables between them."""
         if 1 + len(self.select.args.get("joins") or ()) == len(self.items) or not all(self.items):
             return
         items: list[exp.Expr] = []
@@ -167,7 +169,8 @@ class PathJoins:
         self.select.set("expressions", items)
 
     def _qualify(self, *, everything: bool) -> None:
-        """Names without an alias keep their meaning beside the tables that were joined: those that such a table has, too, or all."""
+        """Qualify names without an alias, to keep their meaning beside the added tables: those that such a table also
+        has, or all."""
         schemas = {alias: self.catalog.schema_of(relation) for alias, relation in self.relations.items()}
         for node in _own_nodes(self.select):
             if isinstance(node, exp.Column) and not node.table and isinstance(node.this, exp.Identifier):
@@ -181,14 +184,15 @@ class PathJoins:
     def _joining(
         self, step: Relationship, owner: str, alias: str, following: Sequence[Relationship]
     ) -> tuple[exp.Expr, exp.Expr]:
-        """The table at the end of a relationship and the condition that joins it. `following`: the step of the path after it."""
+        """Return the table at the end of a relationship and the condition that joins it. `following` is the next step
+        of the path."""
         if step.limit is not None and step.columns_of(OWNER):  # row by row
             return _lateral(step, owner, alias), exp.true()
         linking = {name for after in following for name in (*(own for own, _ in after.pairs), *after.columns_of(OWNER))}
         return self._target(step, alias, linking), _condition(step, owner, alias)
 
     def _target(self, step: Relationship, alias: str, linking: Iterable[str]) -> exp.Expr:
-        """The table of a relationship; with LIMIT, its first rows per key (the seed's second figure)."""
+        """Return the table of a relationship; with LIMIT, its first rows per key (second figure of the SQRL paper)."""
         schema = self.catalog.schema_of(step.target)
         given = {theirs for _, theirs in step.pairs}
         is_unique = step.residual is None and schema.key is not None and given >= set(schema.key)
@@ -209,7 +213,7 @@ class PathJoins:
 
 
 def _lateral(step: Relationship, owner: str, alias: str) -> exp.Expr:
-    """A relationship with LIMIT whose condition is more than equalities: its first rows, row by row."""
+    """Return a relationship with LIMIT and a condition beyond equalities: its first rows, row by row."""
     inner = fresh(alias, {alias.casefold()})
     query = exp.select("*").from_(table_of(step.target, inner)).where(_condition(step, owner, inner, everything=True))
     query.set("order", exp.Order(expressions=[_ordered(o, _over(owner, inner)) for o in step.order]))
@@ -230,7 +234,7 @@ def _condition(step: Relationship, owner: str, target: str, *, everything: bool 
 
 
 def _over(owner: str, target: str) -> Callable[[exp.Column], Expr]:
-    """A relationship's columns under two aliases."""
+    """Return a function that puts a relationship's columns under two aliases."""
     return lambda c: exp.column(c.name, owner if c.table == OWNER else target)
 
 
@@ -247,17 +251,17 @@ def _path(parts: Sequence[exp.Expr]) -> ResolvedPath | None:
 
 
 def _own_nodes(select: exp.Select) -> list[exp.Expr]:
-    """The nodes of a SELECT without those of its subqueries."""
+    """Return the nodes of a SELECT without those of its subqueries."""
     return list(select.walk(prune=lambda n: n is not select and isinstance(n, exp.Query)))
 
 
 def initial(name: str) -> str:
-    """The alias of a relation or a relationship that has none: its first letter."""
+    """Return the default alias of a relation or relationship: its first letter."""
     return name.rpartition(".")[2].lstrip("_")[:1].lower() or "t"
 
 
 def fresh(alias: str, taken: set[str]) -> str:
-    """The alias, or the first of `alias2`, `alias3` ... that is free; taken from then on."""
+    """Return the alias, or the first unused one of `alias2`, `alias3` ..., and mark it as taken."""
     found, n = alias, 1
     while found.casefold() in taken:
         n += 1
@@ -267,7 +271,7 @@ def fresh(alias: str, taken: set[str]) -> str:
 
 
 def requalify(node: exp.Expr, old: str, new: str) -> None:
-    """Give the names that begin with one alias another."""
+    """Replace the alias of names by another."""
     for c in node.find_all(exp.Column):
         first = next((k for k in ("catalog", "db", "table") if c.args.get(k) is not None), None)
         if first is not None and c.args[first].name.casefold() == old.casefold():

@@ -1,7 +1,7 @@
-"""SELECT STREAM ... GROUP BY: a group comes out once, when a row or bound has reached its end.
+"""SELECT STREAM ... GROUP BY: a group is emitted once, when a row or bound has reached its end.
 
-In: such a SELECT. Out: the complete groups of the query as rows that only arrive, with the hidden column `rowtime`: the end of the group
-(SQLstream's rowtime bounds; spelled out, it is EMIT STREAM AFTER WATERMARK without what a changelog adds).
+In: such a SELECT. Out: the complete groups of the query as append-only rows, with the hidden column `rowtime`: the end
+of the group (SQLstream's rowtime bounds). It equals EMIT STREAM AFTER WATERMARK without the columns of a changelog.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HINT = "group by a rounded time: GROUP BY FLOOR(rowtime TO HOUR), or by the star
 
 
 def grouped_stream(select: exp.Select, context: StatementContext, known: Known) -> Node:
-    """The plan of a SELECT STREAM with GROUP BY. Raises B5011 where no key rises with the rowtime."""
+    """Return the plan of a SELECT STREAM with GROUP BY. Raises B5011 if no key is non-decreasing in the rowtime."""
     plain = select.copy()
     plain.set("stream", None)
     plan = SelectLowering(plain, context).lower(named=True).plan
@@ -45,13 +45,14 @@ def grouped_stream(select: exp.Select, context: StatementContext, known: Known) 
 
 
 def complete_rows(plan: Node) -> Project:
-    """The rows of a query as they are once they are complete: rows that only arrive."""
+    """Return the complete rows of a query, as append-only rows."""
     complete = Filter(Emit(plan, stream=True, watermark=True), exp.Not(this=column(UNDO)))
     return Project(complete, tuple(item_of(c) for c in plan.schema.visible))
 
 
 def _end_of_group(plan: Node, times: frozenset[str]) -> Expr | None:
-    """The end of the group as an expression over the plan's columns: a key rounded down to a unit plus that unit."""
+    """Return the end of the group as an expression over the plan's columns: a key rounded down to a unit, plus that
+    unit."""
     if not isinstance(plan, Project):
         return None
     below: Node = plan.input
@@ -70,7 +71,8 @@ def _end_of_group(plan: Node, times: frozenset[str]) -> Expr | None:
 def order_windows(
     select: exp.Select, context: StatementContext, time_of: Callable[[NamedRelation], str | None]
 ) -> exp.Select:
-    """The SELECT with its windows in the order of the stream's rowtime where they say none: `OVER (RANGE ... PRECEDING)`."""
+    """Return the SELECT with windows ordered by the stream's rowtime if they have no order: `OVER (RANGE ...
+    PRECEDING)`."""
     source = select.args.get("from_")
     table = source.this if source is not None else None
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):

@@ -1,8 +1,10 @@
-"""SELECT STREAM over a join: `FROM a OVER (RANGE INTERVAL '1' MINUTE PRECEDING) JOIN b ON ...`: streams meet within windows of rowtime.
+"""SELECT STREAM over a join: `FROM a OVER (RANGE INTERVAL '1' MINUTE PRECEDING) JOIN b ON ...`: streams join within
+windows of rowtime.
 
-In: the SELECT as it was written. Out: the same as a plain join with a condition on the two times, and with the rowtime of its rows: the
-later of the two, or where an outer join has no match the end of the row's window. A stream without a window meets rows of its own time and
-of the other's window alone (SQLstream, 'JOIN clause'). When rows come out is decided in `belvedere.lang.statements.lower_stream`.
+In: the SELECT as written. Out: a plain join with a condition on the two times, and with the rowtime of its rows. That
+is the later of the two, or for an unmatched row of an outer join the end of the row's window. A stream without a window
+joins only rows of its own time and of the other's window (SQLstream, 'JOIN clause').
+`belvedere.lang.statements.lower_stream` decides when rows are emitted.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ SIDES = ("", "LEFT", "RIGHT", "FULL")
 HINT = "join two streams, `FROM a OVER (RANGE INTERVAL '1' MINUTE PRECEDING) JOIN b ON ...`, or write SELECT ... EMIT STREAM"
 
 TimeOf = Callable[[NamedRelation], str | None]
-"""The event-time column of a relation by its name in the script."""
+"""Function that returns the event-time column of a relation by its name in the script."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +36,17 @@ class _StreamSide:
 
     @property
     def end(self) -> Expr:
-        """When a row's window is over."""
+        """Return the end of a row's window."""
         return _moved(self.time, self.window) if self.window else self.time.copy()
 
 
 def joins_streams(select: exp.Select) -> bool:
-    """Whether a SELECT STREAM reads more than one FROM item."""
+    """Return whether a SELECT STREAM reads more than one FROM item."""
     return bool(select.args.get("joins"))
 
 
 def windowed_join(select: exp.Select, context: StatementContext, time_of: TimeOf) -> tuple[exp.Select, bool]:
-    """The SELECT as a plain join with an item `rowtime`, and whether rows without a match come out too."""
+    """Return the SELECT as a plain join with an item `rowtime`, and whether unmatched rows are also emitted."""
     joined = select.copy()
     joins = joined.args["joins"]
     side = str(joins[0].args.get("side") or "").upper()
@@ -66,7 +68,7 @@ def windowed_join(select: exp.Select, context: StatementContext, time_of: TimeOf
 
 
 def _is_rowtime(expr: Any) -> bool:
-    """`ROWTIME` without a table: that of the joined row."""
+    """Return whether an expression is `ROWTIME` without a table: that of the joined row."""
     return isinstance(expr, exp.Column) and expr.name.casefold() == ROWTIME and not expr.table
 
 
@@ -88,7 +90,7 @@ def _moved(time: Expr, length: int) -> Expr:
 
 
 def _near(left: _StreamSide, right: _StreamSide) -> Expr:
-    """Each row meets those before it that are still in the other's window, both ends included."""
+    """Return the condition that joins each row with earlier ones in the other's window, both ends included."""
     return exp.Between(this=right.time.copy(), low=_moved(left.time, -right.window), high=left.end)
 
 

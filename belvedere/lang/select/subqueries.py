@@ -29,58 +29,60 @@ from belvedere.schema import has_map
 
 @dataclass(frozen=True)
 class Totals:
-    """An aggregate without GROUP BY: its plan, and its outputs over it, right also where no row links."""
+    """An aggregate without GROUP BY: its plan, and its outputs over it, which are also correct without matching
+    rows."""
 
     plan: Node
     values: tuple[Expr, ...]
     having: Expr | None
 
     def where_it_is(self, value: Expr) -> Expr:
-        """The value, NULL where HAVING does not hold."""
+        """Return the value; NULL if HAVING is not TRUE."""
         return value if self.having is None else exp.Case(ifs=[exp.If(this=self.having.copy(), true=value)])
 
 
 @dataclass(frozen=True)
 class Inner:
-    """A lowered subquery. `plan` has the outputs' columns and those of the link to the outer row."""
+    """A lowered subquery. `plan` has the columns of the outputs and of the correlation with the outer row."""
 
     plan: Node
     outputs: tuple[Item, ...]
     pairs: tuple[tuple[Expr, str, bool], ...]
-    """(outer expression, column of the plan, whether NULLs match): equalities that link it."""
+    """Equalities of the correlation: (outer expression, column of the plan, whether NULLs match)."""
     residual: tuple[Expr, ...]
     """Other conditions on outer and own columns."""
     used: Mapping[str, SourceColumn]
     single: bool
-    """Whether there is at most one row per link."""
+    """Whether there is at most one row per outer row."""
     grouped: bool = False
-    """Whether it aggregates: then its rows depend on the whole of what links."""
+    """Whether it aggregates; its rows then depend on the whole correlation."""
     open: bool = False
-    """Whether its outputs, orders or groups read outer columns, so that it cannot be evaluated without them."""
+    """Whether its outputs, orders or groups read outer columns, so it cannot be evaluated without them."""
     totals: Totals | None = None
-    """For an aggregate without GROUP BY: its one row, also where nothing links."""
+    """For an aggregate without GROUP BY: its single row, also for outer rows without a match."""
 
     @property
     def total(self) -> tuple[Node, Expr] | None:
-        """The plan and the value of `totals`, NULL where HAVING does not hold, if there is one output."""
+        """Return the plan and the value of `totals`, NULL if HAVING is not TRUE, if there is one output."""
         if self.totals is None or len(self.totals.values) != 1:
             return None
         return self.totals.plan, self.totals.where_it_is(self.totals.values[0])
 
     @property
     def conditional(self) -> bool:
-        """Whether an aggregate without GROUP BY has a HAVING: then there may be no row at all."""
+        """Return whether an aggregate without GROUP BY has a HAVING, so it may have no row."""
         return self.totals is not None and self.totals.having is not None
 
     @property
     def needs_domain(self) -> bool:
-        """Whether an aggregate's rows hang on conditions that are not equalities, or any rows on outer columns themselves."""
+        """Return whether an aggregate's rows depend on conditions other than equalities, or any rows directly on outer
+        columns."""
         return self.open or (bool(self.residual) and self.grouped)
 
 
 @dataclass(frozen=True, eq=False)
 class Pending:
-    """A subquery inside an expression (scalar, exists or in), waiting for the plan that it will be joined to."""
+    """A subquery inside an expression (scalar, exists or in) that is not yet joined to a plan."""
 
     kind: str
     query: exp.Expr
@@ -88,7 +90,8 @@ class Pending:
     written: exp.Expr
 
     def value(self, *operands: Expr) -> SubqueryValue:
-        """A placeholder for the subquery's value; it carries the outer columns so that later rewrites reach them."""
+        """Return a placeholder for the subquery's value. It contains the outer columns, so later rewrites reach
+        them."""
         scalar = self.kind == "scalar"
         typed = Typed(self.inner.outputs[0].type, True) if scalar else Typed(pa.bool_(), self.kind == "in")
         outer = [column(name) for name in self.inner.used]
@@ -96,7 +99,7 @@ class Pending:
 
 
 def attach_all(frame: Frame, expr: Expr) -> Expr:
-    """Join in every subquery that an expression waits for; gives the expression over what is joined then."""
+    """Join all subqueries of an expression to the plan. Return the expression over the joined columns."""
     if expr.find(SubqueryValue) is None:
         return expr
     result: Expr = exp.paren(expr, copy=True)
@@ -107,7 +110,8 @@ def attach_all(frame: Frame, expr: Expr) -> Expr:
 
 
 def _inner_first(expr: Expr) -> list[SubqueryValue]:
-    """The subqueries of an expression; one in the operand of another, `(SELECT ...) IN (SELECT ...)`, before that."""
+    """Return the subqueries of an expression. A subquery in the operand of another, `(SELECT ...) IN (SELECT ...)`,
+    comes first."""
     return sorted(expr.find_all(SubqueryValue), key=lambda value: -sum(1 for _ in _around(value)))
 
 
@@ -120,7 +124,7 @@ def _around(value: SubqueryValue) -> Iterator[SubqueryValue]:
 
 
 def attach_to(frame: Frame, plan: Node, expr: Expr) -> tuple[Node, Expr]:
-    """Join to a plan the subqueries of an expression that read columns of that plan alone, or none."""
+    """Join to a plan the subqueries of an expression that read only columns of that plan, or none."""
     own = set(plan.schema.names)
     result: Expr = exp.paren(expr, copy=True)
     before, frame.plan = frame.plan, plan
@@ -148,7 +152,7 @@ def attach_same(frame: Frame, expr: Expr, others: Iterable[Expr]) -> tuple[Expr,
 
 
 def _as_text(expr: Expr) -> Expr:
-    """An expression whose subqueries are equal where they are written alike."""
+    """Return an expression whose subqueries are equal if they are written alike."""
 
     def change(node: Expr) -> Expr:
         if not isinstance(node, SubqueryValue):
@@ -175,13 +179,13 @@ def _attach(frame: Frame, value: SubqueryValue) -> Expr:
 
 
 def _linked(frame: Frame, entry: Pending, outer: Mapping[str, Expr]) -> Inner:
-    """The subquery, lowered again over the domain of its outer values where equalities are not enough."""
+    """Return the subquery, lowered again over the domain of its outer values if equalities are not enough."""
     again = entry.inner.residual or entry.inner.open
     return over_domain(frame, entry.query, outer) if again else entry.inner
 
 
 def over_domain(frame: Frame, query: exp.Expr, outer: Mapping[str, Expr]) -> Inner:
-    """The subquery over the distinct outer values (by the names under which it reads them) that the frame's plan has."""
+    """Return the subquery over the distinct outer values (by their names in it) of the frame's plan."""
     values = tuple(frame.item(name, expr) for name, expr in outer.items())
     if any(has_map(v.type) for v in values):
         hint = "unnest it in FROM: LATERAL VIEW explode(m) x AS k, v, or JOIN LATERAL explode(m) AS x(k, v)"
@@ -192,9 +196,8 @@ def over_domain(frame: Frame, query: exp.Expr, outer: Mapping[str, Expr]) -> Inn
 
 
 def _source_of(plan: Node, values: Iterable[Item]) -> Node:
-    """The part of a plan that has all values that it has: a LEFT JOIN takes no row away. So a subquery is not computed over what others
-    have joined, which would double the plan with each.
-    """
+    """Return the part of a plan that has all its values: a LEFT JOIN removes no row. So a subquery is not computed over
+    the joins of others, which would double the plan with each."""
     needed = frozenset[str]().union(*(columns_of(v.expr) for v in values))
     while isinstance(plan, Join) and plan.kind is JoinKind.LEFT and needed <= set(plan.left.schema.names):
         plan = plan.left
@@ -202,7 +205,7 @@ def _source_of(plan: Node, values: Iterable[Item]) -> Node:
 
 
 def reads_outer(plan: Node, used: Iterable[str]) -> bool:
-    """Whether an expression of the plan reads one of the outer columns where its input does not have it."""
+    """Return whether an expression of the plan reads an outer column that its input does not have."""
     outer = frozenset(used)
     for node in plan.walk() if outer else ():
         own = {name for i in node.inputs for name in i.schema.names}
@@ -228,13 +231,13 @@ def _attach_scalar(frame: Frame, entry: Pending, inner: Inner, outer: Mapping[st
 
 
 def more_than_one_row(frame: Frame, written: exp.Expr) -> BelvedereError:
-    """The error at a subquery that is used as a value."""
+    """Return the error for a subquery that is used as a value."""
     hint = "aggregate it, add LIMIT 1, or group by the columns that correlate it with the outer row"
     return frame.fail("B3010", "this subquery can return more than one row", written, hint)
 
 
 def join_single(frame: Frame, entry: Pending) -> tuple[Item, ...]:
-    """A LEFT JOIN of a subquery that has at most one row per outer row; gives its outputs."""
+    """LEFT JOIN a subquery that has at most one row per outer row; return its outputs."""
     outer = {name: column(name) for name in entry.inner.used}
     inner = _linked(frame, entry, outer)
     frame.join(inner.plan, JoinKind.LEFT, _condition(inner, outer))
@@ -264,7 +267,8 @@ def _attach_exists(frame: Frame, inner: Inner, outer: Mapping[str, Expr]) -> Exp
 
 
 def _attach_in(frame: Frame, inner: Inner, outer: Mapping[str, Expr], operand: Expr) -> Expr:
-    """TRUE where the value is there; NULL where it is not but x or an element is NULL (and there is any); else FALSE."""
+    """Return the value of IN: TRUE if the value is found; NULL if not, but x or an element is NULL (and there is any);
+    else FALSE."""
     fresh, element = frame.context.names.fresh, inner.outputs[0]
     rows, known, found, link = fresh("rows"), fresh("known"), fresh("found"), fresh("element")
     statistics = Aggregate(inner.plan, _links(inner), (_counts(rows), _counts(known, column(element.name))))
@@ -284,11 +288,11 @@ def _attach_in(frame: Frame, inner: Inner, outer: Mapping[str, Expr], operand: E
     return exp.Case(ifs=ifs, default=exp.false())
 
 
-# -- alone in WHERE: semi and anti joins ------------------------------------------------------------------------------
+# -- whole conditions of WHERE: semi and anti joins -------------------------------------------------------------------
 
 
 def keep_where_exists(frame: Frame, inner: Inner, *, negated: bool) -> None:
-    """`[NOT] EXISTS (...)` as a condition of its own."""
+    """Apply `[NOT] EXISTS (...)` as a whole condition."""
     if inner.totals is not None:
         if negated:
             frame.plan = Filter(frame.plan, exp.false())
@@ -303,14 +307,14 @@ def _full_condition(inner: Inner, *more: Expr) -> Expr | None:
 
 
 def _links_only(inner: Inner) -> Node:
-    """Without a link, whether there is any row is all that matters: one row at most."""
+    """Return at most one row if there is no correlation, because then only the existence of a row matters."""
     if inner.pairs or inner.residual:
         return inner.plan
     return Distinct(Project(inner.plan, (Item("one", exp.Literal.number(1), pa.int32(), False),)))
 
 
 def keep_where_all_differ(frame: Frame, inner: Inner, operands: Sequence[Expr]) -> None:
-    """`(x, y) NOT IN (...)`: in each row of the subquery one of the columns is another one, and known to be."""
+    """Apply `(x, y) NOT IN (...)`: in each row of the subquery one of the columns is different, and not NULL."""
     pairs = zip(operands, inner.outputs, strict=True)
     same = [exp.EQ(this=operand.copy(), expression=column(output.name)) for operand, output in pairs]
     maybe = [exp.Coalesce(this=exp.paren(s, copy=False), expressions=[exp.true()]) for s in same]
@@ -318,7 +322,7 @@ def keep_where_all_differ(frame: Frame, inner: Inner, operands: Sequence[Expr]) 
 
 
 def keep_where_in(frame: Frame, inner: Inner, operands: Sequence[Expr], *, negated: bool) -> None:
-    """`x IN (...)`, `(x, y) IN (...)` as a condition of its own; NOT IN of one operand alone.
+    """Apply `x IN (...)` or `(x, y) IN (...)` as a whole condition; NOT IN only with one operand.
 
     `x NOT IN (...)`: no element equal, no element NULL, and x not NULL unless there is no element at all.
     """

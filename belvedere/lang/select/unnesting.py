@@ -26,14 +26,14 @@ from belvedere.syntax.wording import misfit
 
 
 def is_generator(item: exp.Expr) -> bool:
-    """Whether a FROM item gives rows out of a value."""
+    """Return whether a FROM item computes rows from a value."""
     if isinstance(item, exp.Unnest):
         return True
     return isinstance(item, exp.Table) and generator_call(item.this) is not None
 
 
 def generator_call(call: exp.Expr | None) -> tuple[str, exp.Expr, bool] | None:
-    """(explode | posexplode | inline, its argument, outer) of a generator function's call."""
+    """Return (explode | posexplode | inline, its argument, outer) of a generator function's call."""
     if not isinstance(call, (exp.Unnest, exp.Explode, exp.Posexplode, exp.Inline, exp.Anonymous)):
         return None
     name = call.name.lower() if isinstance(call, exp.Anonymous) else type(call).__name__.lower()
@@ -45,13 +45,13 @@ def generator_call(call: exp.Expr | None) -> tuple[str, exp.Expr, bool] | None:
 
 
 def start_empty(frame: Frame) -> None:
-    """A query without FROM reads one row."""
+    """Give a query without FROM one row."""
     if frame.empty:
         frame.plan = Values((Column("one", pa.int32(), False, hidden=True),), ((exp.Literal.number(1),),))
 
 
 def add_lateral(frame: Frame, item: exp.Expr, kind: JoinKind) -> None:
-    """LATERAL VIEW, `unnest(...)`, `explode(...)` in FROM, and LATERAL (SELECT ...)."""
+    """Add LATERAL VIEW, `unnest(...)`, `explode(...)` in FROM, and LATERAL (SELECT ...)."""
     call = item.this if isinstance(item, (exp.Lateral, exp.Table)) else item
     if isinstance(item, exp.Lateral) and isinstance(call, exp.Query):
         add_lateral_query(frame, item, call, kind)
@@ -69,11 +69,11 @@ def add_lateral(frame: Frame, item: exp.Expr, kind: JoinKind) -> None:
     table = alias.name if alias is not None and alias.this is not None else name
     place = call.args.get("offset") if isinstance(call, exp.Unnest) else None
     if isinstance(place, exp.Identifier) and written:
-        written.append(place.name)  # sqlglot takes the last name of WITH ORDINALITY out of the others
+        written.append(place.name)  # sqlglot separates the last name of WITH ORDINALITY from the others
     ordinality = bool(place)
     expr = Resolver(frame).resolve(argument)
     if isinstance(call, exp.Unnest) and len(written) != 1 and t.is_array_of_struct(frame.inference().type(expr)):
-        name = "inline"  # standard SQL: the objects' fields are columns
+        name = "inline"  # standard SQL: the fields of structs are columns
     source = unnest(frame, name, expr, table, written, outer=outer, ordinality=ordinality, node=item)
     frame.scope.sources.append(source)
 
@@ -89,7 +89,7 @@ def unnest(
     ordinality: bool = False,
     node: exp.Expr,
 ) -> FromItem:
-    """Put an Unnest on the frame's plan; gives its columns as a FROM item."""
+    """Add an Unnest to the frame's plan; return its columns as a FROM item."""
     type_ = frame.inference().type(expr)
     prefix = frame.context.names.fresh(alias)
     inline = function == "inline"
@@ -124,7 +124,7 @@ def unnest(
 
 
 def _counted_from_one(frame: Frame, position: Column, name: str) -> Column:
-    """The column that WITH ORDINALITY shows: the standard counts from 1."""
+    """Return the column that WITH ORDINALITY shows: standard SQL counts from 1."""
     number = replace(position, name=name)
     place = exp.Add(this=column(position.name), expression=exp.Literal.number(1))
     frame.plan = Project(
@@ -134,7 +134,7 @@ def _counted_from_one(frame: Frame, position: Column, name: str) -> Column:
 
 
 def add_lateral_query(frame: Frame, item: exp.Expr, query: exp.Expr, kind: JoinKind) -> None:
-    """A subquery that sees the FROM items before it: joined by what links it."""
+    """Join a subquery that sees the FROM items before it, by its correlation."""
     start_empty(frame)
     inner = frame.subquery(query)
     if inner.needs_domain:
@@ -144,7 +144,7 @@ def add_lateral_query(frame: Frame, item: exp.Expr, query: exp.Expr, kind: JoinK
     alias = item.alias or "lateral"
     internals = [i.name for i in inner.outputs]
     totals = inner.totals
-    if totals is not None:  # one row, also where nothing links
+    if totals is not None:  # one row, also without a match
         frame.join(totals.plan, JoinKind.LEFT, condition)
         if totals.having is not None and kind is JoinKind.INNER:
             frame.plan = Filter(frame.plan, totals.having.copy())

@@ -1,7 +1,8 @@
 """`JOIN T FOR SYSTEM_TIME AS OF e.ts t ON t.k = e.k`: the version of T's row that was valid at the event's time.
 
-In: a FROM item with a version, the relation that it names, its ON. Out: the join in the frame's plan: the versions up to that time,
-cut to the last one per row so far; an update that arrives late so corrects the result. What keeps no versions is refused.
+In: a FROM item with a version, its relation, its ON. Out: the join in the frame's plan: the versions up to that time,
+reduced to the last one per left row. So an update that arrives late corrects the result. Relations without versions are
+rejected.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from belvedere.schema import TIMESTAMP, UID
 
 @dataclass(frozen=True)
 class RelationVersions:
-    """All versions of a relation's rows: `plan` has the relation's columns and those of `order`, the last version first.
+    """All versions of a relation's rows: `plan` has the relation's columns and those of `order`, the last version
+    first.
 
-    `key` are the columns that say which row a version is of; None where only the join can say it (rows that merely arrive).
+    `key` are the columns that identify the row of a version; None if only the join can identify it (append-only rows).
     """
 
     plan: Node
@@ -125,7 +127,7 @@ def _conditions(
     found: RelationVersions,
     internal: dict[str, str],
 ) -> tuple[list[Expr], Expr | None]:
-    """(the equalities that say whose versions, what else is asked of the version found)."""
+    """Return the equalities that identify the row, and the other conditions on the version found."""
     context = frame.context
     frame.plan = Join(left, right, JoinKind.INNER, None)
     condition = Resolver(frame).resolve(on) if on is not None else None
@@ -159,7 +161,7 @@ def _conditions(
 
 
 def _linked_column(frame: Frame, part: Expr, left: Node, right: Node) -> str | None:
-    """The column of the right side that an equality with the left side fixes to one value ('1' = 1 and '01' = 1 do not)."""
+    """Return the right column that an equality with the left side fixes to one value ('1' = 1 and '01' = 1 do not)."""
     for name, other in equated(part):
         read = columns_of(other)
         if name in right.schema.names and read and read <= set(left.schema.names):
@@ -191,7 +193,8 @@ def _versions(definitions: Definitions, node: Node) -> RelationVersions | None:
         case Scan():
             return versions_of(definitions, definitions.relations[node.relation])
         case TopK() if node.limit == 1 and not node.offset and node.partition and _latest(node):
-            return RelationVersions(node.input, node.order, node.partition)  # the rows that the last one is chosen from
+            # the rows from which the last one is selected
+            return RelationVersions(node.input, node.order, node.partition)
         case Project():
             below = _versions(definitions, node.input)
             return None if below is None else _projected(below, node)
@@ -206,14 +209,14 @@ def _versions(definitions: Definitions, node: Node) -> RelationVersions | None:
 
 
 def _latest(node: TopK) -> bool:
-    """Whether the state is the last row by a time."""
+    """Return whether the node selects the last row by a time."""
     if not node.order or not node.order[0].descending or not all(isinstance(o.expr, exp.Column) for o in node.order):
         return False
     return bool(node.input.schema[node.order[0].expr.name].type == TIMESTAMP)
 
 
 def _projected(below: RelationVersions, node: Project) -> RelationVersions:
-    """The same columns of every version; what orders them and their key come along hidden."""
+    """Return the same columns of every version; the columns of their order and key are added as hidden."""
     read = dict.fromkeys((*(o.expr.name for o in below.order), *(below.key or ())))
     project, names = extend_items(
         replace(node, input=below.plan), [item_of(below.plan.schema[n], unused_name(n, set())) for n in read]

@@ -20,7 +20,7 @@ from belvedere.plan.operators.nodes import Expr, Filter
 
 
 def apply_where(frame: Frame, select: exp.Select) -> list[Expr]:
-    """WHERE on the frame's plan; gives the conditions that link to the outer row."""
+    """Apply WHERE to the frame's plan; return the conditions that correlate it with the outer row."""
     correlated: list[Expr] = []
     where = select.args.get("where")
     parts = conjuncts(where.this if where is not None else None)
@@ -37,7 +37,7 @@ MANY = 16
 
 
 def _together(parts: tuple[exp.Expr, ...]) -> list[exp.Expr]:
-    """Many conditions as few: those without subqueries in one."""
+    """Combine many conditions: those without subqueries become one."""
     if len(parts) < MANY:
         return list(parts)
     plain = [part for part in parts if part.find(exp.Query) is None and not contains_aggregate(part)]
@@ -49,7 +49,7 @@ def _together(parts: tuple[exp.Expr, ...]) -> list[exp.Expr]:
 def _condition(frame: Frame, select: exp.Select, part: exp.Expr, *, alone: bool) -> list[Expr]:
     condition = Resolver(frame, partial(_alias_before_items, frame, select)).resolve(part)
     if not alone and frame.inference().type(condition) == t.NULL:
-        condition = t.cast(condition, t.BOOLEAN)  # beside AND a NULL needs no type
+        condition = t.cast(condition, t.BOOLEAN)  # with AND, a NULL needs no type
     frame.check_condition(condition, part, "WHERE")
     condition = attach_all(frame, condition)
     if frame.is_outer(condition):
@@ -59,7 +59,8 @@ def _condition(frame: Frame, select: exp.Select, part: exp.Expr, *, alone: bool)
 
 
 def _alias_before_items(frame: Frame, select: exp.Select, node: exp.Column) -> Expr | None:
-    """An alias of the select list where a condition names it (the paper's WHERE after GROUP BY does)."""
+    """Return the expression of a select-list alias in a condition (One SQL's WHERE after GROUP BY uses them),
+    or None."""
     for item in select.expressions:
         if (
             isinstance(item, exp.Alias)
@@ -86,7 +87,7 @@ def _subquery_condition(frame: Frame, part: exp.Expr) -> bool:
 
 
 def _in(frame: Frame, part: exp.In, *, negated: bool) -> bool:
-    """`a IN (SELECT ...)`, `(a, b) IN (SELECT ...)`: a semi join on all of them."""
+    """Lower `a IN (SELECT ...)`, `(a, b) IN (SELECT ...)` to a semi join on all operands."""
     if isinstance(part.this.unnest(), exp.Tuple):
         return _tuple_in(frame, part, negated=negated)
     inner = frame.subquery(part.args["query"])
@@ -123,5 +124,5 @@ def _tuple_in(frame: Frame, part: exp.In, *, negated: bool) -> bool:
 
 
 def _is_alone(frame: Frame, inner: Inner) -> bool:
-    """Whether the subquery can be joined as it is: it reads no columns but those of this frame's plan."""
+    """Return whether the subquery can be joined directly: it reads only columns of this frame's plan."""
     return not inner.needs_domain and set(inner.used) <= set(frame.plan.schema.names)

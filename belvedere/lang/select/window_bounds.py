@@ -1,4 +1,4 @@
-"""The two ends of a time window, and whether one determines the other.
+"""Ends of a time window, and whether one determines the other.
 
 In: a plan and a column's name. Out: its window. So `GROUP BY wend` may select `wstart` (One SQL, Listing 2): the ends
 of Tumble and Hop determine each other; the end of a Cumulate window determines its start; for a session neither does.
@@ -21,17 +21,17 @@ ViewPlan = Callable[[str], Node | None]
 
 @dataclass(frozen=True)
 class WindowBoundary:
-    """An end of a window: how one gets to it from the top of the plan, the kind, and whether it is the start."""
+    """An end of a window: the path to it from the top of the plan, the kind, and whether it is the start."""
 
     path: tuple[str, ...]
     kind: TimeWindowKind
     is_start: bool
     size: int = 0
-    """The window's length in microseconds."""
+    """Length of the window in microseconds."""
 
 
 def window_end(plan: Node, name: str, view_plan: ViewPlan, path: tuple[str, ...] = ()) -> WindowBoundary | None:
-    """The window that a column is an end of; None for any other column."""
+    """Return the window of which a column is an end; None for any other column."""
     match plan:
         case TimeWindow():
             if name in (plan.start, plan.end):
@@ -62,7 +62,7 @@ def window_end(plan: Node, name: str, view_plan: ViewPlan, path: tuple[str, ...]
 
 
 def _computed_end(plan: Node, expr: exp.Expr, view_plan: ViewPlan, path: tuple[str, ...]) -> WindowBoundary | None:
-    """A window's start plus its length is its end."""
+    """Return the window if an expression is a window's start plus its length, which is its end."""
     if not isinstance(expr, exp.Add) or not isinstance(expr.this, exp.Column):
         return None
     start = window_end(plan, expr.this.name, view_plan, path)
@@ -72,7 +72,7 @@ def _computed_end(plan: Node, expr: exp.Expr, view_plan: ViewPlan, path: tuple[s
 
 
 def _maximum(plan: Aggregate, name: str, view_plan: ViewPlan, path: tuple[str, ...]) -> WindowBoundary | None:
-    """`max(wstart)` beside a key `wend` of the same window is its start."""
+    """Return the window of `max(wstart)` beside a key `wend` of the same window: it is the start."""
     item = next((i for i in plan.aggregates if i.name == name), None)
     if item is None or not isinstance(item.expr, exp.Max) or not isinstance(item.expr.this, exp.Column):
         return None
@@ -83,6 +83,6 @@ def _maximum(plan: Aggregate, name: str, view_plan: ViewPlan, path: tuple[str, .
 
 
 def determines(known: WindowBoundary, other: WindowBoundary) -> bool:
-    """Whether one end of a window determines the other."""
+    """Return whether one end of a window determines the other."""
     same = known.path == other.path and known.kind is other.kind and known.is_start != other.is_start
     return same and known.kind.determines_other(known.is_start)

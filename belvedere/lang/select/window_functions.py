@@ -1,4 +1,4 @@
-"""Window functions of a SELECT: computed once each, as columns that its expressions read.
+"""Window functions of a SELECT: each is computed once, as a column that its expressions read.
 
 In: expressions over the frame after GROUP BY. Out: the expressions without OVER, and the items of a `Window` node.
 """
@@ -20,7 +20,7 @@ from belvedere.schema import find_named
 
 @dataclass
 class WindowFunctions:
-    """Collects the window functions of one SELECT. `implied` are columns that every window is partitioned by."""
+    """Collects the window functions of one SELECT. `implied` are partition columns of every window."""
 
     select: exp.Select
     frame: Frame
@@ -28,7 +28,7 @@ class WindowFunctions:
     items: list[Item] = field(default_factory=list)
 
     def lift(self, expr: Expr, written: exp.Expr) -> Expr:
-        """The expression with columns in place of its window functions."""
+        """Return the expression with its window functions replaced by columns."""
         if isinstance(expr, exp.Window):
             return self._window(expr, written)
         if expr.find(exp.Window, exp.Func) is None:

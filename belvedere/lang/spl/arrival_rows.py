@@ -1,7 +1,7 @@
-"""The rows that a window of SPL takes: in which order they arrive, at which clock, with which event time.
+"""Rows of an SPL window, with their order of arrival, clock and event time.
 
-In: the plan of a table or subquery of FROM. Out: the same plan over the input that its rows come from, with the columns that say so carried
-along. Rows must only arrive: a window cannot take one back.
+In: the plan of a table or subquery of FROM. Out: the same plan over the input of its rows, with these columns carried
+along. The rows must be append-only: a window cannot retract one.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from belvedere.schema import INGEST_TIME, UID
 
 ARRIVED_TIME = "_arrived_time"
 ARRIVED = ("_arrived_number", "_arrived_at", ARRIVED_TIME)
-"""The columns of order, clock and event time of rows that several inputs have."""
+"""Columns of order, clock and event time of rows that come from several inputs."""
 HINT = "take a stream (CREATE STREAM), a view that only filters and computes columns of some, SELECT STREAM, or EMIT STREAM"
 
 
 @dataclass(frozen=True)
 class ArrivingRows:
-    """A plan and the names of its columns that order its rows, time them, and number the firings that made them."""
+    """A plan and the names of its columns that order its rows, give their time, and number the firings that created
+    them."""
 
     plan: Node
     order: str
@@ -39,13 +40,13 @@ class ArrivingRows:
     time: str | None
     punctuation: str | None
     of_panes: bool = False
-    """Whether panes of `timeInterval` made them: their clock is the bound."""
+    """Whether panes of `timeInterval` created them: their clock is the bound."""
     by_arrival: bool = True
-    """Whether rows of inputs: all inputs number theirs by one sequence. Else the relation that they are of numbers them."""
+    """Whether rows are numbered in the sequence that all inputs share. Otherwise their own relation numbers them."""
 
 
 def arriving_rows(plan: Node, context: StatementContext, place: exp.Expr) -> ArrivingRows:
-    """The rows of one FROM item. Raises B5211 where they do not only arrive."""
+    """Return the rows of one FROM item. Raises B5211 if they are not append-only."""
     plan = inline(plan, lambda relation: _simple_view(relation, context))
     source = rows_source(plan)
     if source is None:
@@ -57,7 +58,7 @@ def arriving_rows(plan: Node, context: StatementContext, place: exp.Expr) -> Arr
 
 
 def _carried(plan: Node, source: Node, names: Sequence[str | None], of_panes: bool) -> ArrivingRows:
-    """The plan with these columns of what is below it: order, clock, event time and firing."""
+    """Return the plan with these columns of its source: order, clock, event time and firing."""
     requested = tuple(n for n in dict.fromkeys(names) if n is not None)
     carried, found = carry(plan, source, tuple(item_of(source.schema[n], hidden=True) for n in requested))
     place_of = dict(zip(requested, found, strict=True))
@@ -68,7 +69,7 @@ def _carried(plan: Node, source: Node, names: Sequence[str | None], of_panes: bo
 
 
 def _of_union(plan: Node, union: Union, context: StatementContext, place: exp.Expr) -> ArrivingRows:
-    """Rows of several inputs in the order in which they arrived: all inputs number theirs by one sequence."""
+    """Return rows of several inputs in the order of arrival: all inputs share one sequence of numbers."""
     branches = [arriving_rows(b, context, place) for b in union.branches]
     if any(not b.by_arrival for b in branches):
         hint = "write one view SELECT STREAM ... UNION ALL SELECT STREAM ..., and the window over it"
@@ -92,14 +93,15 @@ def _of_union(plan: Node, union: Union, context: StatementContext, place: exp.Ex
 
 
 def rows_source(plan: Node) -> Scan | Union | None:
-    """What a chain of projections and filters without `now()` is over; None for anything but a relation or UNION ALL."""
+    """Return the source of a chain of projections and filters without `now()`; None if it is not a relation or UNION
+    ALL."""
     while isinstance(plan, (Project, Filter)) and not needs_clock(plan):
         plan = plan.input
     return plan if isinstance(plan, Scan | Union) else None
 
 
 def _has_panes(scan: Scan, context: StatementContext) -> bool:
-    """Whether rows are the firings of panes, or of windows over these."""
+    """Return whether rows are the firings of panes, or of windows over these."""
     view = context.definitions.views.get(scan.relation)
     below = [] if view is None else list(view.plan.walk())
     return any(isinstance(n, SplAggregate) and isinstance(n.window.kind, Interval) for n in below) or any(
@@ -108,13 +110,13 @@ def _has_panes(scan: Scan, context: StatementContext) -> bool:
 
 
 def _simple_view(relation: str, context: StatementContext) -> Node | None:
-    """The plan of a view that only filters and computes columns of rows, perhaps of several inputs."""
+    """Return the plan of a view that only filters and computes columns of rows, possibly of several inputs."""
     view = context.definitions.views.get(relation)
     return None if view is None or rows_source(view.plan) is None else view.plan
 
 
 def _columns(scan: Scan, context: StatementContext, place: exp.Expr) -> tuple[str, str, str | None, str | None]:
-    """The columns of order, clock, event time and firing of what rows come from."""
+    """Return the columns of order, clock, event time and firing of the source of rows."""
     table = context.definitions.inputs.get(scan.relation)
     if table is not None and table.append_only:
         return UID, INGEST_TIME, table.watermarks[0].column if table.watermarks else None, None
@@ -138,8 +140,7 @@ def fires(plan: Node) -> bool:
 
 def with_firings(plan: Node, fired: Item, firing: Item) -> Node:
     """Return the rows of a `SELECT STREAM` with the hidden columns that distinguish its firings, if their names are
-    free.
-    """
+    unused."""
     taken = {c.name.casefold() for c in plan.schema}
     if not isinstance(plan, Project) or {FIRED, FIRING} & taken:
         return plan

@@ -1,7 +1,7 @@
-"""A window clause as written -> its policies: every static rule of SPL, with the place of what breaks it.
+"""A window clause as written -> its policies: every static rule of SPL, with the position of the violation.
 
-In: an `SplClause`, and a way to find a column of the table. Out: an `SplWindow` whose times are microseconds. Raises diagnostics B5201 to
-B5209.
+In: an `SplClause`, and a function that finds a column of the table. Out: an `SplWindow` with times in microseconds.
+Raises diagnostics B5201 to B5209.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ ORDER = "write the kind, its policies, partitioned BY ..., the eviction of parti
 
 
 def window_of(clause: SplClause, find: FindColumn, fail: Fail) -> SplWindow:
-    """The policies of a clause."""
+    """Return the policies of a clause."""
     return _Check(clause, find, fail).window()
 
 
@@ -72,7 +72,7 @@ class _Check:
     fail: Fail
 
     def window(self) -> SplWindow:
-        """The clause's policies, its parts in the order of the rules."""
+        """Return the clause's policies; its parts are read in the order of SPL's rules."""
         kind, *parts = self.clause.expressions
         if kind.word not in KINDS or kind.args.get("called"):
             raise self.fail(
@@ -92,7 +92,7 @@ class _Check:
         return [p for p in parts if p.word in words]
 
     def _words(self, parts: Sequence[SplPart]) -> None:
-        """Known words, each with brackets where it takes arguments, and each once."""
+        """Check that words are known, occur once, and have brackets if they take arguments."""
         seen: set[str] = set()
         for part in parts:
             if part.word in KINDS or part.word not in WORDS:
@@ -293,7 +293,7 @@ class _Check:
         return self._duration(part, self._argument(part, "10"), least)
 
     def _duration(self, part: SplPart, argument: exp.Expr, least: int) -> int:
-        """Seconds, or an interval, as microseconds."""
+        """Return seconds, or an interval, as microseconds."""
         length = interval_length(argument) if isinstance(argument, exp.Interval) else None
         if length is None and isinstance(argument, exp.Interval):
             message = f"{WORDS[part.word]} needs an interval of fixed length"
@@ -308,7 +308,7 @@ class _Check:
 
 
 def constant_number(expr: exp.Expr) -> Decimal | None:
-    """The value of numbers that are added, taken away, multiplied and divided; None for anything else."""
+    """Return the value of a sum, difference, product or quotient of numbers; None for anything else."""
     match expr:
         case exp.Literal() if not expr.is_string:
             return Decimal(expr.name)

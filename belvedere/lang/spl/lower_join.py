@@ -44,7 +44,7 @@ FORM = "write WINDOW (sliding, count(n) or time(s) or delta(column, step)), perh
 
 @dataclass(frozen=True)
 class _JoinedTable:
-    """One table of FROM: its plan, with what its window reads among the columns."""
+    """One table of FROM: its plan, including the columns that its window reads."""
 
     plan: Node
     window: JoinedWindow
@@ -52,7 +52,7 @@ class _JoinedTable:
 
 
 class SplJoinLowering(SelectLowering):
-    """The state of one SELECT over two windows while it is lowered; `clauses` are those of the left and the right table."""
+    """State of one SELECT over two windows while it is lowered; `clauses` are those of the left and the right table."""
 
     def __init__(
         self, select: exp.Select, context: StatementContext, clauses: Sequence[SplClause], sources: Sequence[exp.Expr]
@@ -134,7 +134,7 @@ class SplJoinLowering(SelectLowering):
         return _JoinedTable(Project(rows.plan, tuple(items.values())), joined, not rows.by_arrival)
 
     def _key_name(self, written: exp.Expr, frame: Frame, items: dict[str, Item]) -> str:
-        """The column with what a partition is by."""
+        """Return the column with a partition expression."""
         expr = Resolver(frame).resolve(written).unnest()
         frame.check_order(expr, written)
         if isinstance(expr, exp.Column):
@@ -163,13 +163,13 @@ class SplJoinLowering(SelectLowering):
 
 
 def _reading(node: Expr) -> Expr:
-    """A firing's time or number as the column that has it."""
+    """Return a firing's time or number as its column."""
     reading = reading_of(node)
     return column(READINGS[reading]) if reading in READINGS else node
 
 
 def _apart(side: _JoinedTable, taken: Sequence[str]) -> _JoinedTable:
-    """Return the side with new names for unnamed columns that the other side has too."""
+    """Return the side with new names for unnamed columns that the other side also has."""
     used = {*taken, *side.plan.schema.names}
     names: dict[str, str] = {}
     for c in side.plan.schema:

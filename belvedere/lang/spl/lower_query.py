@@ -1,7 +1,7 @@
-"""A SELECT over windows of SPL -> a plan: which table has which window, and what is made of them.
+"""A SELECT over windows of SPL -> a plan: assigns windows to tables and selects the kind of plan.
 
-In: the SELECT as written. Out: its plan, by `SplLowering` (aggregates of a window), `SplSorting` (its rows) or `SplJoinLowering` (two
-windows).
+In: the SELECT as written. Out: its plan, by `SplLowering` (aggregates of a window), `SplSorting` (its rows) or
+`SplJoinLowering` (two windows).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REFUSED_OF_FIRINGS = {"order": "ORDER BY", "limit": "LIMIT", "offset": "OFFSET"}
 
 
 def has_window(query: exp.Expr) -> bool:
-    """Whether a SELECT reads a table through a window of SPL."""
+    """Return whether a SELECT reads a table through a window of SPL."""
     if not isinstance(query, exp.Select):
         return False
     return bool(query.args.get("spl")) or any(clause_of(i) is not None for i in _sources(query))
@@ -40,7 +40,7 @@ def _sources(select: exp.Select) -> list[exp.Expr]:
 
 
 def lower_window(select: exp.Select, context: StatementContext) -> Node:
-    """The plan of a SELECT over one window, or over two that are joined."""
+    """Return the plan of a SELECT over one window, or over two joined ones."""
     every = bool(select.args.get("stream"))
     plain, found = _split(select, context)
     if len(found) == 2:
@@ -61,7 +61,7 @@ def _place(select: exp.Select, key: str) -> exp.Expr:
 
 
 def _split(select: exp.Select, context: StatementContext) -> tuple[exp.Select, list[tuple[exp.Expr, SplClause]]]:
-    """The SELECT without its windows, and each table that has one, in the order of FROM, with it."""
+    """Return the SELECT without its windows, and each table with a window, in the order of FROM."""
     plain = as_called(select.copy())
     sources = _sources(plain)
     clauses: list[tuple[exp.Expr, SplClause]] = [(i, c) for i in sources if (c := clause_of(i)) is not None]

@@ -1,6 +1,7 @@
 """A SELECT STREAM of a window's rows with ORDER BY -> a plan: the rows of each firing, sorted.
 
-In: the SELECT as written, without its window, and that. Out: its plan. There are no aggregates: a row of the window is a row of the result.
+In: the SELECT as written, without its window, and the window. Out: its plan. There are no aggregates: a row of the
+window is a row of the result.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from belvedere.plan.operators.spl_windows import Count, Sliding, SplWindow, Tumb
 from belvedere.plan.unused_names import unused_name
 
 AGGREGATES = {"last", *ARITY, *REFUSED}
-"""Names of aggregates of windows that the parser does not know as aggregates."""
+"""Names of aggregates of windows that sqlglot does not know as aggregates."""
 
 
 def sorts_rows(select: exp.Select) -> bool:
-    """Whether a SELECT STREAM over a window gives its rows themselves, in an order."""
+    """Return whether a SELECT STREAM over a window returns its rows themselves, in an order."""
     if not select.args.get("order") or select.args.get("group") or select.args.get("having"):
         return False
     return not any(_aggregates(e) for e in (*select.expressions, *select.args["order"].expressions))
@@ -37,7 +38,7 @@ def _aggregates(expr: exp.Expr) -> bool:
 
 
 class SplSorting(SplLowering):
-    """The state of one such SELECT while it is lowered."""
+    """State of one such SELECT while it is lowered."""
 
     def _group(self) -> None:
         self._check_where()
@@ -69,7 +70,7 @@ class SplSorting(SplLowering):
         return clause.expr, clause.order
 
     def _sorted(self, grouping: SplGrouping, window: SplWindow, orders: list[tuple[Expr, Order]]) -> Node:
-        """The node; sort keys are columns of its input."""
+        """Return the node; sort keys are columns of its input."""
         arriving, punctuation = self._arriving(grouping, window)
         columns = {c.name: item_of(c) for c in self.frame.plan.schema}
         for key in grouping.keys:
@@ -101,5 +102,5 @@ class SplSorting(SplLowering):
 
 
 def _read(grouping: SplGrouping, expr: Expr, clause: Clause) -> Expr:
-    """The expression with what it asks of a firing as columns."""
+    """Return the expression with properties of a firing as columns."""
     return expr.transform(lambda n: n if reading_of(n) is None else grouping.lift(n, clause.written))

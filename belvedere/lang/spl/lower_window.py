@@ -1,7 +1,7 @@
-"""A SELECT over a window of SPL -> a plan: an `SplAggregate` where an ordinary query has its `Aggregate`.
+"""A SELECT over a window of SPL -> a plan: an `SplAggregate` in place of an ordinary `Aggregate`.
 
-In: the SELECT as written. Out: its plan. WHERE chooses the rows that enter the window; GROUP BY divides the contents of a firing; HAVING
-and the select list are over the firing's groups.
+In: the SELECT as written. Out: its plan. WHERE selects the rows that enter the window; GROUP BY divides the contents of
+a firing; HAVING and the select list are over the firing's groups.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SplGrouping(Grouping):
     counts: list[CountColumn] = field(default_factory=list)
 
     def lift(self, expr: Expr, written: exp.Expr) -> Expr:
-        """Lift an expression as for GROUP BY, with the firing's properties as columns."""
+        """Extract aggregates from an expression as for GROUP BY, with the firing's properties as columns."""
         reading, count = reading_of(expr), count_of(expr)
         if count is not None:
             return column(self._counted(count))
@@ -59,7 +59,7 @@ class SplGrouping(Grouping):
         return column(self.reading(reading))
 
     def reading(self, reading: FiringReading, name: str | None = None) -> str:
-        """The column of a reading; a hidden one of its own where it has a `name`."""
+        """Return the column of a reading; with a `name`, a separate hidden one."""
         found = next((r.name for r in self.readings if r.reading is reading), None)
         if found is not None and name is None:
             return found
@@ -82,7 +82,7 @@ class SplGrouping(Grouping):
 
 
 class SplLowering(SelectLowering):
-    """The state of one SELECT over a window while it is lowered."""
+    """State of one SELECT over a window while it is lowered."""
 
     def __init__(self, select: exp.Select, context: StatementContext, clause: SplClause, *, every: bool):
         super().__init__(select, context)
@@ -167,7 +167,7 @@ class SplLowering(SelectLowering):
         return item
 
     def _group_keys(self, partition: Sequence[Item]) -> list[Item]:
-        """The keys of GROUP BY that divide a firing: not those that are the same in all of it."""
+        """Return the keys of GROUP BY that divide a firing: those that are not constant within it."""
         group: Any = self.select.args.get("group")
         if group is None:
             return []
@@ -246,12 +246,12 @@ class _Below:
         self.items: dict[str, Item] = {}
 
     def keep(self, name: str) -> str:
-        """A column of the plan as it is."""
+        """Add an unchanged column of the plan and return its name."""
         self.items.setdefault(name, item_of(self.plan.schema[name]))
         return name
 
     def item(self, item: Item) -> Item:
-        """A key as a column of the projection."""
+        """Add a key as a column of the projection; return the key over that column."""
         if isinstance(item.expr, exp.Column):
             self.keep(item.expr.name)
             return item
@@ -259,7 +259,7 @@ class _Below:
         return replace(item, expr=column(item.name))
 
     def arguments(self, expr: Expr, frame: Any) -> Expr:
-        """An aggregate whose arguments are columns or literals."""
+        """Return an aggregate whose arguments are columns or literals."""
         if isinstance(expr, exp.Literal | exp.Star | exp.Boolean | exp.Null | exp.Var | exp.Interval):
             return expr
         if isinstance(expr, exp.AggFunc | exp.Filter | exp.Where | exp.Distinct | exp.IgnoreNulls | exp.RespectNulls):

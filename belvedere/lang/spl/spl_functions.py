@@ -51,7 +51,8 @@ REFUSED = {
 
 
 def spelled_out(expr: Expr, written: exp.Expr, frame: Frame, *, grouped: bool) -> Expr:
-    """The expression with SQL's aggregates in place of SPL's. `grouped`: whether the contents of a window are in groups."""
+    """Return the expression with SPL's aggregates rewritten to SQL's. `grouped`: whether the contents of a window are
+    in groups."""
 
     def change(node: Expr) -> Expr:
         return _change(node, written, frame, grouped=grouped)
@@ -105,7 +106,7 @@ def _form(text: str, *arguments: Expr) -> Expr:
 
 
 def _average(value: Expr, frame: Frame) -> Expr:
-    """SPL's average has the type of its argument: that of whole numbers is cut."""
+    """Return SPL's average, which has the type of its argument: that of integers is truncated."""
     type_ = frame.inference().type(value)
     if t.is_integer(type_):
         return t.cast(_form("sum(a) DIV nullif(count(a), 0)", value), type_)
@@ -114,13 +115,14 @@ def _average(value: Expr, frame: Frame) -> Expr:
 
 
 def _any(value: Expr, frame: Frame) -> Expr:
-    """SQL's `any` asks whether some condition is TRUE; of other values SPL's gives one."""
+    """Return SPL's `any`: `bool_or` for a BOOLEAN as in SQL, otherwise one of the values."""
     made: Expr = exp.LogicalOr(this=value) if frame.inference().type(value) == t.BOOLEAN else exp.Last(this=value)
     return made
 
 
 def as_called(select: exp.Select) -> exp.Select:
-    """The SELECT with `Any(x)` as a call, which the parser reads as `bool_or(x)`; `ArgMin` keeps its name as that of a column."""
+    """Return the SELECT with `Any(x)` as a call, which sqlglot parses as `bool_or(x)`. `ArgMin` keeps its name as a
+    column name."""
     for found in select.find_all(exp.ArgMin, exp.ArgMax):
         if "written" in found.meta:
             found.meta["called"] = "arg" + output_name(found).replace("_by", "", 1)

@@ -1,1 +1,1 @@
-"""Statements -> catalog: one kind of statement, one module (`lower_*`). `lower` is the way in."""
+"""Statements -> catalog: one module (`lower_*`) per kind of statement. `lower` is the entry point."""

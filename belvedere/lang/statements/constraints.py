@@ -1,7 +1,7 @@
 """DEFAULT and CHECK of CREATE STREAM and CREATE TABLE, which apply to incoming rows.
 
-In: the clauses as written, and the columns. Out: the value of a missing field, in the form in which rows bring it; a
-condition over the columns. `belvedere.store.row_checks` decides whether a database can compute the condition.
+In: the clauses as written, and the columns. Out: the value of a missing field, in its input form; a condition over the
+columns. `belvedere.store.row_checks` decides whether a database can compute the condition.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CASTS = (exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP, exp.DataType.Type
 
 
 def read_default(written: exp.Expr, of: Column, file: str) -> Any:
-    """The value of `DEFAULT value`. Raises B4043 where it is no constant of the column's type."""
+    """Return the value of `DEFAULT value`. Raises B4043 if it is not a constant of the column's type."""
     hint = "write a literal; for the time of arrival use METADATA FROM 'timestamp', for a computed value `name AS expression`"
     try:
         value = convert(_literal(written), of.type)
@@ -73,7 +73,7 @@ def _number(text: str) -> Any:
 
 
 def read_check(clause: CheckClause, columns: Sequence[Column], file: str) -> Check:
-    """`CHECK (condition)` over the columns of one row."""
+    """Return the check of `CHECK (condition)` over the columns of one row."""
     for node in clause.condition.walk():
         if isinstance(node, (exp.Query, exp.Window, exp.CurrentTimestamp)) or is_aggregate(node):
             message = "CHECK can only compare the columns of one row"
@@ -85,13 +85,13 @@ def read_check(clause: CheckClause, columns: Sequence[Column], file: str) -> Che
     inference.condition(condition, clause.condition)
     for number in list(condition.find_all(exp.Literal)):
         if not number.is_string and not number.is_int and _beside_double(number, inference):
-            number.replace(exp.Literal.number(f"{number.this}E0"))  # as Spark reads it there
+            number.replace(exp.Literal.number(f"{number.this}E0"))  # as Spark reads it in this position
     text = clause.condition.sql(SparkSql).replace("`", "")
     return Check(clause.name or text, text, condition, clause.span)
 
 
 def _beside_double(number: exp.Literal, inference: Inference) -> bool:
-    """Whether a number with a point is compared with a DOUBLE or a FLOAT."""
+    """Return whether a number with a decimal point is compared with a DOUBLE or a FLOAT."""
     place = number.parent if not isinstance(number.parent, (exp.Neg, exp.Paren)) else number.parent.parent
     if not isinstance(place, (*COMPARED, exp.Between, exp.In)):
         return False

@@ -1,7 +1,8 @@
 """`WITH ('connector' = ...)` of Flink's tables as settings of Belvedere's connectors.
 
-In: the name of an input and its options as written, and the folder of the script. Out: `DeclaredSource`: the source and the table in it, or
-none where rows are pushed, and a warning (B6119) for each setting without a counterpart. Reads nothing.
+In: the name of an input and its options as written, and the folder of the script. Out: `DeclaredSource`: the source and
+the table in it, or none if rows are pushed, and a warning (B6119) for each setting without a counterpart. Reads no
+files or services.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ IGNORED = frozenset(("properties.group.id",))
 
 @dataclass(frozen=True)
 class DeclaredSource:
-    """Where the rows of an input come from, as its WITH says; no source where clients push them."""
+    """Source of an input's rows according to its WITH clause; no source if clients push them."""
 
     source: Source | None
     table: str
@@ -64,7 +65,7 @@ class _Options:
         return fail("B6117", f"WITH of `{self.name}`: {what}", span=(clause or self.first).span, hint=hint)
 
     def left(self) -> tuple[Diagnostic, ...]:
-        """A warning for each option that nothing has read."""
+        """Return a warning for each unread option."""
         hint = "leave it out, or set what you need in belvedere.toml"
         return tuple(
             Diagnostic(
@@ -75,7 +76,7 @@ class _Options:
 
 
 def declared_source(name: Part, options: Sequence[OptionClause], folder: Path) -> DeclaredSource:
-    """The source that the options of an input describe. Raises B6117 where they cannot be read."""
+    """Return the source that the options of an input describe. Raises B6117 if they cannot be read."""
     given = _Options(name.text, options)
     connector = given.need("connector").casefold()
     readers: Mapping[str, Callable[[], tuple[Source | None, str]]] = {

@@ -1,7 +1,8 @@
-"""Relations of another script in this one: one instance of each, by however many IMPORTs and scripts it comes.
+"""Import of another script's relations: one instance of each, even if several IMPORTs and scripts name it.
 
-In: the definitions of both, the relations that an IMPORT names and what they are called here. Out: the relations with all that they rest on
-or lead to, in the definitions. What no IMPORT names is there under a name that no script can say; a later IMPORT gives it its own.
+In: the definitions of both, the relations that an IMPORT names and their names here. Out: the definitions with these
+relations and all that they depend on or lead to. A relation that no IMPORT names has a name that scripts cannot write;
+a later IMPORT may name it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from belvedere.plan.rewrites.rewrite import replace_scans
 def bring_in(
     mine: Definitions, other: Definitions, requested: list[NamedRelation], script: Path, shown: dict[str, str]
 ) -> dict[str, str]:
-    """Define the requested relations, and what they need; the ids here, by those there.
+    """Define the requested relations and their dependencies; return the ids here, by those in the other script.
 
     `shown` are the names here, by the folded names in `script`; nested tables follow.
     """
@@ -63,7 +64,7 @@ def _name_again(mine: Definitions, id_: str, name: str, is_last: bool) -> None:
     if relation.name.casefold() == name.casefold():
         if (
             is_last and current is not None and mine.with_columns_of(relation) is not current
-        ):  # a definition stood between the two
+        ):  # there was a definition between the two
             mine.versions[name.casefold()] = [*mine.versions[name.casefold()], id_]
     elif IMPORTED in relation.name:
         _rename(mine, relation, name)
@@ -92,7 +93,7 @@ def _rename(mine: Definitions, relation: NamedRelation, name: str) -> None:
 
 
 def _define_alias(mine: Definitions, relation: NamedRelation, name: str) -> None:
-    """A second name: a view of all rows, with the relationships of the first."""
+    """Define a second name: a view of all rows, with the relationships of the first."""
     plan = Project(Scan(relation.id, relation.schema), tuple(item_of(c) for c in relation.schema))
     parent = mine.find(name.rpartition(".")[0]) if relation.parent is not None else None
     pairs = relation.parent_key if parent is not None else ()
@@ -103,7 +104,7 @@ def _define_alias(mine: Definitions, relation: NamedRelation, name: str) -> None
 
 
 def _target(mine: Definitions, id_: str) -> str | None:
-    """The relation of which a view is a second name."""
+    """Return the relation of which a view is a second name, or None."""
     view = mine.views.get(id_)
     inner = view.plan.input if view is not None and isinstance(view.plan, Project) else None
     return inner.relation if isinstance(inner, Scan) else None
@@ -139,14 +140,14 @@ def _relate(mine: Definitions, other: Definitions, relation: NamedRelation, rena
 
 
 def _root(other: Definitions, relation: NamedRelation) -> str:
-    """The name of the table under which a relation is nested at last, or its own."""
+    """Return the name of the outermost table that contains a nested relation, or the relation's own name."""
     while relation.parent is not None and (above := other.find(relation.parent)) is not None:
         relation = above
     return relation.name
 
 
 def _needed(other: Definitions, requested: list[str]) -> list[str]:
-    """The ids that relations rest on or lead to, in the order of definition."""
+    """Return the ids that relations depend on or lead to, in the order of definition."""
     seen: set[str] = set()
     todo = list(requested)
     while todo:
@@ -159,7 +160,7 @@ def _needed(other: Definitions, requested: list[str]) -> list[str]:
 
 
 def _below(other: Definitions, id_: str) -> list[str]:
-    """The ids that one relation reads, or to which its relationships lead."""
+    """Return the ids that one relation reads, or to which its relationships lead."""
     found = [other.target_of(r).id for r in other.relations[id_].relationships.values()]
     if id_ in other.views:
         found += [n.relation for n in other.views[id_].plan.walk() if isinstance(n, Scan)]

@@ -1,5 +1,5 @@
-"""Incremental compilation for editors: a compile continues after the last statement up to which the script is
-unchanged.
+"""Incremental compilation for editors: a compile continues after the last statement before the first change of the
+script.
 
 In: the parsed statements of a script, the lowering state after each, the answers of sources and files. Out: the state
 to continue from. No state is kept after a rejected statement, because its meaning may depend on later ones.
@@ -28,7 +28,8 @@ KEPT = 40
 
 @dataclass(frozen=True)
 class CompiledPart:
-    """The lowering of the first `count` statements, the other scripts compiled for them, and how many questions they asked."""
+    """Lowering of the first `count` statements, the other scripts compiled for them, and the number of
+    questions asked."""
 
     count: int
     lowering: ScriptLowering
@@ -38,9 +39,8 @@ class CompiledPart:
 
 @dataclass
 class Progress:
-    """The states of the last compile of one script: the next compile receives them, continues from one and stores its
-    own.
-    """
+    """States of the last compile of one script: the next compile receives them, continues from one and stores
+    its own."""
 
     script: Script | None = None
     project: ProjectSettings | None = None
@@ -50,13 +50,14 @@ class Progress:
     """Questions to sources and files, with the answers."""
 
     def ask(self, question: Callable[[], Any]) -> Any:
-        """An answer from outside of the script; the next compile asks again, and goes on from above where it is another."""
+        """Return an answer from outside of the script. The next compile asks again, and continues from an earlier state
+        if it differs."""
         answer = question()
         self.answers.append((question, answer))
         return answer
 
     def resume(self, script: Script, project: ProjectSettings | None) -> CompiledPart | None:
-        """The last state that is one of this script too. Those behind it are forgotten."""
+        """Return the last state that is also valid for this script, and discard later ones."""
         functions = project.functions if project is not None else {}
         same, reported = 0, 0
         if self.script is not None and (self.script.file, self.project, self.functions) == (
@@ -73,14 +74,16 @@ class Progress:
         return found
 
     def keep(self, count: int, lowering: ScriptLowering, scripts: Mapping[Path, Definitions]) -> None:
-        """Note the lowering of the first `count` statements, none of which was refused, if it is one of those to keep."""
+        """Save the lowering of the first `count` statements, none of which was rejected, if this state is selected to
+        be kept."""
         total = len(self.script.statements) if self.script is not None else 0
         if count % (total // KEPT + 1) == 0:
             self.reached.append(CompiledPart(count, lowering.copy(), dict(scripts), len(self.answers)))
 
 
 def resumed(reached: CompiledPart, script: Script) -> ScriptLowering:
-    """A lowering of the script from a state of the one before: with its text, and its names that are not defined so far."""
+    """Return a lowering of the script from a state of its earlier text, with the new text and its names that are not
+    yet defined."""
     lowering = reached.lowering.copy()
     lowering.text = script.text
     lowering.definitions.broken = BrokenNames(script.unread - lowering.definitions.versions.keys())
@@ -89,12 +92,12 @@ def resumed(reached: CompiledPart, script: Script) -> ScriptLowering:
 
 
 def is_refused(lowering: ScriptLowering) -> bool:
-    """Whether something is wrong with a statement so far."""
+    """Return whether a statement so far has an error."""
     return any(d.severity is Severity.ERROR for d in lowering.diagnostics)
 
 
 def _equal(found: Iterable[bool]) -> int:
-    """How many are true before the first that is not."""
+    """Return the number of true values before the first false one."""
     return sum(1 for _ in takewhile(bool, found))
 
 

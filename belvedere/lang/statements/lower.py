@@ -1,7 +1,7 @@
 """Statements -> catalog: the whole of lowering, statement by statement.
 
-In: a parsed script, its path and the project. Out: a `Catalog` and diagnostics; a statement that is wrong is left out, and those that
-name it stay silent about it. Imports of other scripts compile these first, once each.
+In: a parsed script, its path and the project. Out: a `Catalog` and diagnostics. A statement with an error is omitted,
+and statements that name it do not report that. Imported scripts are compiled first, once each.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ from belvedere.syntax.statement_tree import (
 def lower_script(
     script: Script, *, path: Path | None, project: ProjectSettings | None, progress: Progress | None = None
 ) -> tuple[Catalog, tuple[Diagnostic, ...]]:
-    """The catalog of a script with what is wrong or noteworthy in it. With `progress` it goes on from an earlier text of the script."""
+    """Return the catalog of a script with its diagnostics. With `progress` it continues from an earlier text of the
+    script."""
     lowering = lower_statements(script, path, project, (), {}, progress=progress)
     catalog = finish(lowering)
     if not any(d.severity == "error" for d in lowering.diagnostics):
@@ -103,10 +104,11 @@ def lower_statements(
     progress: Progress | None = None,
     ask: Ask = answered,
 ) -> ScriptLowering:
-    """All statements of one script. `chain` are the scripts that import this one; `compiled` are those that are done.
+    """Lower all statements of one script. `chain` are the scripts that import this one; `compiled` are those already
+    compiled.
 
-    `known` are definitions that it goes on from, and grows; `progress` is how far it came with an earlier text. `ask` puts the questions to
-    sources and files.
+    `known` are definitions to continue from, which are extended. `progress` holds states of an earlier text. `ask`
+    sends the questions to sources and files.
     """
     sinks = frozenset(project.sinks) if project is not None else None
     lowering = ScriptLowering(script.file, script.text, sinks, known if known is not None else Definitions())
@@ -141,7 +143,7 @@ def lower_statements(
 
 
 def define_input(script: ScriptLowering, statement: CreateInput, source: SourceTable | None = None) -> None:
-    """`CREATE STREAM | TABLE`, then the columns that are computed of the others."""
+    """Define `CREATE STREAM | TABLE`, then the columns computed from the others."""
     for clause in statement.clauses.watermarks:
         if any(c.name.text.casefold() == clause.column.text.casefold() for c in statement.computed):
             hint = "declare the time as a column of the row, or remove WATERMARK FOR: a stream then has the event time `rowtime`"
@@ -164,7 +166,7 @@ def define_input(script: ScriptLowering, statement: CreateInput, source: SourceT
 
 
 def _without_digits(statement: CreateInput) -> Iterator[Diagnostic]:
-    """A notice (B4048) for each column with a DECIMAL that does not say its digits."""
+    """Yield a notice (B4048) for each DECIMAL column without precision and scale."""
     for written in statement.columns:
         if any(d.this == exp.DataType.Type.DECIMAL and not d.expressions for d in written.type.find_all(exp.DataType)):
             message = f"DECIMAL of `{written.name.text}` is DECIMAL(10, 0): only whole numbers fit, and other rows are rejected"
@@ -203,7 +205,8 @@ def _lower(statement: Statement, lowering: ScriptLowering, importer: Importer) -
 
 
 def _as_own(statement: Statement) -> Statement:
-    """A statement whose query lowering may change: an editor's next compile reads the parsed one again."""
+    """Return a copy of a statement whose query lowering may change: an editor's next compile reads the parsed one
+    again."""
     query = getattr(statement, "query", None)
     calls = query.find_all(exp.Func) if isinstance(query, exp.Query) else ()
     if not isinstance(query, exp.Query) or not any(is_aggregate(call) for call in calls):
@@ -219,7 +222,7 @@ def _name_of(statement: Statement) -> str | None:
 
 
 def _taken_away(definitions: Definitions, before: NamedRelation | None, statement: Statement) -> Iterator[Diagnostic]:
-    """A notice (B4046) where another definition of a name has not all that the one before it has."""
+    """Yield a notice (B4046) if another definition of a name lacks columns or relationships of the one before it."""
     after = definitions.find(before.name) if before is not None else None
     if before is None or after is None or after.id == before.id or after.grows == before.id or after.parent is not None:
         return
@@ -237,7 +240,7 @@ def _taken_away(definitions: Definitions, before: NamedRelation | None, statemen
 
 
 def _break(statement: Statement, definitions: Definitions) -> None:
-    """Names that a refused statement would have defined: others say nothing more about them."""
+    """Record the names that a rejected statement would have defined; other statements do not report them."""
     name = _name_of(statement)
     if isinstance(statement, ImportAll):
         definitions.broken.all = True
@@ -245,11 +248,11 @@ def _break(statement: Statement, definitions: Definitions) -> None:
         definitions.broken.add(name.casefold())
 
 
-# -- ids as the catalog has them --------------------------------------------------------------------------------------
+# -- final ids of the catalog ------------------------------------------------------------------------------------------
 
 
 def finish(lowering: ScriptLowering) -> Catalog:
-    """The definitions under their final ids."""
+    """Return the definitions under their final ids."""
     definitions = lowering.definitions
     ids = definitions.final_ids()
     inputs = {ids[i]: replace(x, id=ids[i], late_of=ids.get(x.late_of or "")) for i, x in definitions.inputs.items()}
@@ -288,12 +291,12 @@ def _present(parent: str | None, definitions: Definitions, ids: dict[str, str]) 
 
 
 def rename_scans(node: Node, ids: Mapping[str, str]) -> Node:
-    """The same plan over the relations' final ids."""
+    """Return the same plan over the relations' final ids."""
     return replace_scans(node, lambda scan: replace(scan, relation=ids.get(scan.relation, scan.relation)))
 
 
 def relationships(definitions: Definitions, ids: dict[str, str]) -> tuple[Relationship, ...]:
-    """The relationships of the current versions."""
+    """Return the relationships of the current versions."""
     return tuple(
         replace(seen, owner=ids[relation.id], target=ids[seen.target])
         for relation in definitions
@@ -302,7 +305,8 @@ def relationships(definitions: Definitions, ids: dict[str, str]) -> tuple[Relati
 
 
 def _public(definitions: Definitions, ids: dict[str, str]) -> frozenset[str]:
-    """The current version of every name without a private part; late rows are asked for in the script, not through the API."""
+    """Return the ids of the current versions of all names without a private part. Late rows are read in the script, not
+    through the API."""
     late = {x.name for x in definitions.inputs.values() if x.late_of is not None}
     return frozenset(
         ids[r.id]

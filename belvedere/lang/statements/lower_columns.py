@@ -1,7 +1,7 @@
-"""`T.c := expression`: a column more, or another one of its name.
+"""`T.c := expression`: adds or redefines a column.
 
-In: the owner and the expression, also with aggregates over paths. Out: a new version of the owner. An overridden column that the key or a
-relationship rests on stays under a hidden name.
+In: the owner and the expression, also with aggregates over paths. Out: a new version of the owner. A redefined column
+that the key or a relationship depends on stays under a hidden name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from belvedere.syntax.wording import did_you_mean
 
 
 def define_column(script: ScriptLowering, statement: DefineColumn) -> None:
-    """`T.c := expression`, also with aggregates over paths."""
+    """Define `T.c := expression`, also with aggregates over paths."""
     owner = script.owner(statement.path.owner, statement.path.span)
     expression = expand_path_aggregates(statement.expression, ways_of_row(script.definitions, owner, script.context()))
     add_column(script, owner, statement.path, expression, statement.span, statement.doc)
@@ -45,7 +45,7 @@ def define_column(script: ScriptLowering, statement: DefineColumn) -> None:
 def add_column(
     script: ScriptLowering, owner: NamedRelation, path: DottedName, expression: exp.Expr, span: Span, doc: str | None
 ) -> None:
-    """A new version of the owner with one more column, or another one of that name."""
+    """Define a new version of the owner with one more column, or a redefined one."""
     owner = script.definitions.relations[owner.id]
     if owner.id in script.definitions.subscriptions:
         _add_to_events(script, owner, path, expression, span, doc)
@@ -56,7 +56,7 @@ def add_column(
 def _add_to_rows(
     script: ScriptLowering, owner: NamedRelation, path: DottedName, expression: exp.Expr, span: Span, doc: str | None
 ) -> None:
-    owner = replace(owner, relationships=dict(owner.relationships))  # the version before keeps its own
+    owner = replace(owner, relationships=dict(owner.relationships))  # the preceding version keeps its own
     context = script.context()
     frame = Frame(context)
     said = {c.name.casefold() for c in expression.find_all(exp.Column)} & {UID, INGEST_TIME}
@@ -98,7 +98,7 @@ def _add_to_rows(
 def _add_to_events(
     script: ScriptLowering, owner: NamedRelation, path: DottedName, expression: exp.Expr, span: Span, doc: str | None
 ) -> None:
-    """A column of a subscription's events: its query selects it too, so the events stay events."""
+    """Add a column to a subscription's events: its query also selects it, so the events remain events."""
     definitions, name = script.definitions, path.last.text
     before = definitions.subscriptions[owner.id]
     read = next((c for c in expression.find_all(exp.Column) if c.name.casefold() in EVENT_COLUMNS), None)
@@ -144,8 +144,8 @@ def _pathless_aggregate(expression: exp.Expr, owner: NamedRelation, context: Sta
 
 
 def _with_column(script: ScriptLowering, frame: Frame, source: FromItem, owner: NamedRelation, new: Item) -> list[Item]:
-    """All columns in their order, the new one in its place or after the last visible one. An overridden column that the key or a
-    relationship still needs stays under a hidden name."""
+    """Return all columns in order, the new one in its place or after the last visible one. A redefined column that the
+    key or a relationship still needs stays under a hidden name."""
     items = [
         item_of(frame.plan.schema[s.internal], c.name) for c, s in zip(owner.schema, source.columns, strict=False)
     ]  # columns of arrival may follow
@@ -163,7 +163,7 @@ def _with_column(script: ScriptLowering, frame: Frame, source: FromItem, owner: 
 
 
 def _needed(script: ScriptLowering, owner: NamedRelation) -> set[str]:
-    """Columns that the key and the relationships of a table rest on."""
+    """Return the columns that the key and the relationships of a table depend on."""
     current = script.definitions.relations[owner.id]
     read = map(_own_columns, current.relationships.values())
     view = script.definitions.views.get(owner.id)
@@ -172,12 +172,12 @@ def _needed(script: ScriptLowering, owner: NamedRelation) -> set[str]:
 
 
 def _own_columns(relationship: Relationship) -> set[str]:
-    """The columns of its owner that a relationship reads."""
+    """Return the columns of its owner that a relationship reads."""
     return {*relationship.columns_of(OWNER), *(own for own, _ in relationship.pairs)}
 
 
 def _rename_in_relationships(script: ScriptLowering, owner: NamedRelation, old: str, new: str) -> None:
-    """Later versions find the old value under its hidden name."""
+    """Rename a redefined column in relationships: later versions read the old value under its hidden name."""
 
     def change(c: exp.Column) -> Expr:
         return relationship_column(OWNER, new) if c.table == OWNER and c.name == old else c

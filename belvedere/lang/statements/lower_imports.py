@@ -1,7 +1,7 @@
 """IMPORT: tables of sources and views of other scripts.
 
-In: import statements, the project's sources, scripts beside this one. Out: inputs, or the other script's relations, in the
-definitions. Another script is compiled once; a circle is refused and shown.
+In: import statements, the project's sources, scripts beside this one. Out: inputs, or the other script's relations, in
+the definitions. Another script is compiled once; an import cycle is rejected and shown.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from belvedere.syntax.wording import did_you_mean, nearest_name
 SUFFIX = ".sqrl"
 LIKE_SUFFIXES = (".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".parquet", ".avsc")
 Ask = Callable[[Callable[[], Any]], Any]
-"""Puts a question to sources or files, and gives the answer."""
+"""Function that sends a question to sources or files, and returns the answer."""
 
 
 def answered(question: Callable[[], Any]) -> Any:
@@ -52,22 +52,22 @@ def answered(question: Callable[[], Any]) -> Any:
 
 @dataclass(frozen=True)
 class TableQuestions:
-    """The tables of sources, each question put by `ask`."""
+    """Tables of sources; each question is sent through `ask`."""
 
     finder: TableFinder
     ask: Ask
 
     def tables(self, source: Source) -> Sequence[str]:
-        """The tables of a source."""
+        """Return the tables of a source."""
         found: Sequence[str] = self.ask(lambda: self.finder.tables(source))
         return found
 
     def columns(self, source: Source, table: str) -> pa.Schema:
-        """The columns of a table."""
+        """Return the columns of a table."""
         return self.ask(lambda: self.finder.columns(source, table))
 
     def file_columns(self, file: Path) -> pa.Schema:
-        """The columns of a file."""
+        """Return the columns of a file."""
         return self.ask(lambda: self.finder.file_columns(file))
 
 
@@ -81,13 +81,14 @@ class Importer:
     chain: tuple[Path, ...]
     lower: Callable[..., ScriptLowering]
     scripts: dict[Path, Definitions]
-    """Scripts that were compiled, for all that import each other."""
+    """Compiled scripts, shared by all that import each other."""
     ask: Ask
     missing: set[str] = field(default_factory=set)
     """Origins already reported as missing: one report is enough."""
 
     def import_table(self, statement: ImportTable) -> None:
-        """`IMPORT origin.Table [AS Name]`; `IMPORT script AS Name`, of a script in a folder too, gives all its views as `Name.View`."""
+        """Resolve `IMPORT origin.Table [AS Name]`. `IMPORT script AS Name`, also of a script in a folder, gives all its
+        views as `Name.View`."""
         origin, table = self._said(statement.origin), self._said(DottedName((statement.table,)))
         whole = f"{origin}.{table}".removeprefix(".")
         if self._source(origin) is None and self._script(origin) is None and self._is_origin(whole):
@@ -119,7 +120,7 @@ class Importer:
         self._take(found, [relation], script, {relation.name.casefold(): name})
 
     def import_all(self, statement: ImportAll) -> None:
-        """`IMPORT origin.* [AS Name]`; a notice (B6108) names what came."""
+        """Resolve `IMPORT origin.* [AS Name]`; a notice (B6108) names the imported relations."""
         origin = self._said(statement.origin)
         brought = self._all_of(origin, statement, statement.alias)
         if brought:
@@ -129,7 +130,8 @@ class Importer:
             )
 
     def _all_of(self, origin: str, statement: ImportTable | ImportAll, alias: Part | None) -> list[str]:
-        """All tables of a source, or all public views of a script, under a namespace where there is an alias; their names."""
+        """Import all tables of a source, or all public views of a script, into a namespace if there is an alias; return
+        their names."""
         under = self._namespace(alias) if alias is not None else ""
         source = self._source(origin)
         if source is not None:
@@ -154,7 +156,7 @@ class Importer:
         return brought
 
     def _take_template(self, other: Definitions, template: QueryTemplate, script: Path, name: str, span: Span) -> None:
-        """Bring a query template of another script in, with what it reads."""
+        """Import a query template of another script, with the relations that it reads."""
         known = self.into.templates.get(name)
         if known is not None:
             if (known.sql, known.span) != (template.sql, template.span):
@@ -181,7 +183,7 @@ class Importer:
         return f"{definitions.namespaces.setdefault(alias.text.casefold(), alias.text)}."
 
     def _said(self, path: DottedName) -> str:
-        """A path with the project file's variables put in. Raises B6109 for a variable that is not there."""
+        """Return a path with the project file's variables replaced. Raises B6109 for an undefined variable."""
         return ".".join(self._variable(p) if p.text.startswith("{{") else p.text for p in path.parts)
 
     def _variable(self, part: Part) -> str:
@@ -196,7 +198,8 @@ class Importer:
         return self._source(name) is not None or self._script(name) is not None
 
     def with_file_columns(self, statement: CreateInput) -> CreateInput:
-        """`CREATE TABLE T (...) LIKE 'file'` with the columns of the file before its own. Raises B6118 where they cannot be read."""
+        """Return `CREATE TABLE T (...) LIKE 'file'` with the columns of the file before its own. Raises B6118 if they
+        cannot be read."""
         if statement.like is None:
             return statement
         if self.project is None or self.project.finder is None:
@@ -224,7 +227,8 @@ class Importer:
         return replace(statement, columns=(*columns, *statement.columns))
 
     def declared_table(self, statement: CreateInput) -> SourceTable | None:
-        """The table of a source that WITH of an input describes; None without, or where clients push its rows."""
+        """Return the table of a source that an input's WITH describes; None without WITH, or if clients push
+        its rows."""
         if not statement.options:
             return None
         folder = (
@@ -259,7 +263,7 @@ class Importer:
         return self.project.source(name) if self.project is not None else None
 
     def _from_source(self, source: Source, table: str, name: str | None, statement: ImportTable | ImportAll) -> None:
-        """A table of a source, under a name or the one that it has there."""
+        """Import a table of a source, under a given name or its own."""
         found = source_table(source, table, self._finder, span=statement.span)
         self.into.diagnostics += (Diagnostic("B6111", n, Severity.WARNING, statement.span) for n in found.notes)
         columns = found.schema.remove_metadata() if found.is_found else None
@@ -269,7 +273,7 @@ class Importer:
         )
 
     def _dotted(self, name: str, statement: ImportTable | ImportAll, span: Span) -> BelvedereError | None:
-        """That a source's table has dots in its name, which its parts without backticks are taken for no name of."""
+        """Return the error for a source's table whose name has dots: without backticks they separate names."""
         source, _, rest = name.partition(".")
         if not rest or not isinstance(statement, ImportTable) or self._source(source) is None:
             return None
@@ -300,7 +304,7 @@ class Importer:
         return [*found, *(self.project.script_path if self.project is not None else ())]
 
     def _other_script(self, name: str, statement: ImportTable | ImportAll) -> tuple[Path, Definitions]:
-        """The script of that name, which an import names, and what it defines."""
+        """Return the script that an import names, and its definitions."""
         at = statement.origin.span if statement.origin.parts else statement.span
         script = self._script(name)
         if script is None:
@@ -346,7 +350,7 @@ class Importer:
         return self.scripts[script]
 
     def _text(self, script: Path, span: Span) -> str:
-        """The text of another script. Raises B2014 where its file cannot be read."""
+        """Return the text of another script. Raises B2014 if its file cannot be read."""
         read = self.project.read_script if self.project is not None else read_file
         try:
             return str(self.ask(lambda: read(script)))
@@ -356,24 +360,24 @@ class Importer:
             raise fail("B2014", f"script `{script.name}` cannot be read: {why}", span=span, hint=hint) from error
 
     def _take(self, other: Definitions, requested: list[NamedRelation], script: Path, names: dict[str, str]) -> None:
-        """Bring relations of another script in: `names` says what each is called here, by its folded name there."""
+        """Import relations of another script: `names` gives the name of each here, by its folded name there."""
         shown = {r.name.casefold(): names.get(r.name.casefold(), r.name) for r in requested}
         bring_in(self.into.definitions, other, requested, script, shown)
 
 
 def _is_filled(part: ColumnDefinition | CheckClause) -> bool:
-    """Whether only the intake of pushed rows does what a part of an input says."""
+    """Return whether a part of an input only applies to pushed rows, in the ingest service."""
     return isinstance(part, CheckClause) or part.metadata is not None or part.default is not None
 
 
 def _like_column(field: pa.Field, place: Span) -> ColumnDefinition:
-    """A column as a script would declare it."""
+    """Return a column as a script would declare it."""
     type_ = exp.DataType.build(type_text(field.type), dialect="spark")
     return ColumnDefinition(name=Part(field.name, place), type=type_, nullable=field.nullable, span=place)
 
 
 def _template(other: Definitions, name: str) -> QueryTemplate | None:
-    """The query template of that name, whatever its case."""
+    """Return the query template of that name, ignoring case."""
     return next((t for n, t in other.templates.items() if n.casefold() == name.casefold()), None)
 
 
@@ -383,5 +387,5 @@ def _public(other: Definitions) -> list[NamedRelation]:
 
 
 def _within(namespace: str, name: str) -> str:
-    """A name, or `LATE(name)`, in a namespace."""
+    """Return a name, or `LATE(name)`, in a namespace."""
     return f"LATE({namespace}{name[5:]}" if name.startswith("LATE(") else namespace + name

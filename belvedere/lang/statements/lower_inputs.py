@@ -1,7 +1,8 @@
 """Inputs: IMPORT and CREATE STREAM | TABLE -> `Input`s with the nested tables of their data.
 
-In: the statement and, for imports, the columns of the source. Out: inputs and nested views in the definitions. An array of objects
-becomes a nested table `T.field` whose hidden key is the parent's key and the index (SQRL, 'Representing Hierarchical Data').
+In: the statement and, for imports, the columns of the source. Out: inputs and nested views in the definitions. An array
+of structs becomes a nested table `T.field` whose hidden key is the parent's key and the index (SQRL, 'Representing
+Hierarchical Data').
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ PARENT = "parent"
 def define_created(
     statement: CreateInput, definitions: Definitions, file: str, source: SourceTable | None = None
 ) -> None:
-    """`CREATE STREAM` or `CREATE TABLE`; with a source an import, whose rows come from there."""
+    """Define `CREATE STREAM` or `CREATE TABLE`. With a source it is an import of that source's rows."""
     columns: list[Column] = []
     metadata: dict[str, Metadata] = {}
     defaults: dict[str, Any] = {}
@@ -91,7 +92,7 @@ def define_created(
 
 
 def _has_some_fields(interval: exp.Interval) -> bool:
-    """Whether an interval's type leaves fields out: a column has all of them."""
+    """Return whether an interval's type lacks fields: a column has all of them."""
     return interval.sql(SparkSql) not in ("INTERVAL DAY TO SECOND", "INTERVAL YEAR TO MONTH")
 
 
@@ -103,7 +104,7 @@ def define_imported(
     statement: ImportTable | ImportAll,
     file: str,
 ) -> None:
-    """One table of a source."""
+    """Define one table of a source."""
     columns = [Column(f.name, _utc(f.type), f.nullable) for f in table.schema]
     key = tuple(_column(columns, k, statement.span) for k in table.primary_key)
     watermarks = read_watermarks(columns, statement.clauses, file)
@@ -113,18 +114,18 @@ def define_imported(
 
 
 def _utc(type_: pa.DataType) -> pa.DataType:
-    """Instants have one type, whatever the file's unit and zone."""
+    """Return the type of instants, which are in UTC regardless of the file's unit and zone."""
     if pa.types.is_timestamp(type_):
         return TIMESTAMP
     return t.STRING if type_ == pa.large_string() else type_
 
 
 def _define(definitions: Definitions, table: Input, clauses: InputClauses, span: Span) -> None:
-    """The input with what its clauses say and the columns that each has, its late rows, and the tables nested in it."""
+    """Define the input with its clauses and the standard columns, its late rows, and the tables nested in it."""
     refuse_engine_columns(table.schema.names, span, (UID, INGEST_TIME))
     shown = (
         replace(c, hidden=c.hidden or t.is_array_of_struct(c.type)) for c in table.schema
-    )  # objects in an array are a nested table
+    )  # structs in an array are a nested table
     keyed = (replace(c, nullable=c.nullable and c.name not in table.primary_key) for c in shown)
     schema = Schema((*keyed, *ARRIVAL_COLUMNS), table.primary_key or (UID,))
     if clauses.history and clauses.keep is not None:
@@ -143,7 +144,7 @@ def _define(definitions: Definitions, table: Input, clauses: InputClauses, span:
 
 
 def retention_of(clause: exp.Interval | None, span: Span) -> int | None:
-    """The microseconds that a KEEP says; None where there is none."""
+    """Return the microseconds of a KEEP clause; None if there is none."""
     if clause is None:
         return None
     keep = interval_length(clause)
@@ -164,7 +165,7 @@ def _column(columns: Sequence[Column], name: str, span: Span) -> str:
 
 
 def read_watermarks(columns: Sequence[Column], clauses: InputClauses, file: str) -> tuple[Watermark, ...]:
-    """The event-time columns with their delays."""
+    """Return the event-time columns with their delays."""
     found: list[Watermark] = []
     for clause in clauses.watermarks:
         name, span = _column(columns, clause.column.text, clause.column.span), clause.column.span
@@ -181,7 +182,7 @@ def read_watermarks(columns: Sequence[Column], clauses: InputClauses, file: str)
 
 
 def _delay(expr: exp.Expr | None, name: str, file: str) -> int | None:
-    """`c` is 0, `c - INTERVAL d` is d microseconds."""
+    """Return the delay of a watermark: 0 for `c`, d microseconds for `c - INTERVAL d`."""
     if expr is None:
         return None
     inner = expr.unnest()
@@ -205,7 +206,7 @@ def _delay(expr: exp.Expr | None, name: str, file: str) -> int | None:
 
 
 def define_nested_data(definitions: Definitions, parent: NamedRelation, span: Span | None) -> None:
-    """A nested table for each array of objects, as deep as the data goes."""
+    """Define a nested table for each array of structs, at all levels."""
     for c in parent.schema:
         if t.is_array_of_struct(c.type):
             _nested_table(definitions, definitions.relations[parent.id], c, span)
@@ -239,7 +240,7 @@ def _nested_table(definitions: Definitions, parent: NamedRelation, array: Column
 def link_nested(
     definitions: Definitions, parent: NamedRelation, nested: NamedRelation, name: str, doc: str | None = None
 ) -> None:
-    """Relationships both ways between a nested table and its parent."""
+    """Define relationships in both directions between a nested table and its parent."""
     pairs = tuple((p, own) for own, p in nested.parent_key)
     definitions.relate(Relationship(parent.id, name, nested.id, pairs, span=nested.span, doc=doc))
     if nested.schema.find(PARENT) is None:

@@ -1,6 +1,7 @@
-"""`T.c := SELECT ...`: a local query is a column, or a nested table.
+"""`T.c := SELECT ...`: a local query defines a column, or a nested table.
 
-In: the query with `_` for the owner's row. Out: a new version of the owner, or a table under it with `parent` and the owner's key.
+In: the query with `_` for the owner's row. Out: a new version of the owner, or a table under it with `parent` and the
+owner's key.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from belvedere.syntax.statement_tree import DefineLocalQuery
 
 
 def define_local_query(script: ScriptLowering, statement: DefineLocalQuery) -> None:
-    """`T.c := SELECT ...`: one aggregate without GROUP BY is a column, everything else a nested table."""
+    """Define `T.c := SELECT ...`: one aggregate without GROUP BY is a column, everything else a nested table."""
     owner = script.owner(statement.path.owner, statement.path.span)
     statement = replace(statement, query=inline_local_tables(statement.query))
     query = unwrap_query(statement.query)
@@ -56,7 +57,7 @@ def define_local_query(script: ScriptLowering, statement: DefineLocalQuery) -> N
 
 
 def define_nested(script: ScriptLowering, owner: NamedRelation, statement: DefineLocalQuery, query: exp.Select) -> None:
-    """A table under the owner: its rows per row of the owner."""
+    """Define a table under the owner: its rows per row of the owner."""
     context = script.context()
     domain, source = named_source(scan(owner), OWNER, context.names, owner)
     source = replace(source, bare=False)
@@ -91,7 +92,7 @@ def define_nested(script: ScriptLowering, owner: NamedRelation, statement: Defin
 
 
 def _implied_group(query: exp.Select, context: StatementContext) -> exp.Select:
-    """Aggregates beside plain outputs and no GROUP BY: grouped by the plain outputs (and the parent's key)."""
+    """Group by the plain outputs (and the parent's key) if there are aggregates beside them and no GROUP BY."""
     items = query.expressions
     aggregated = [i for i in items if contains_aggregate(i)]
     if query.args.get("group") is not None or not aggregated or len(aggregated) == len(items):

@@ -1,6 +1,6 @@
-"""Exports and query templates: what leaves a script, to sinks and through the API.
+"""Exports and query templates: outputs of a script, to sinks and through the API.
 
-In: the statement and the script so far. Out: the script's exports and templates, grown by it.
+In: the statement and the script so far. Out: the script's exports and templates, extended by it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from belvedere.syntax.wording import did_you_mean
 
 
 def define_subscribed(script: ScriptLowering, statement: CreateSubscription) -> None:
-    """A subscription. With parameters its events have no endpoint of their own: a query template chooses among them."""
+    """Define a subscription. With parameters its events have no endpoint of their own: a query template filters
+    them."""
     if not statement.parameters:
         define_subscription(script, statement)
         return
@@ -35,7 +36,7 @@ def define_subscribed(script: ScriptLowering, statement: CreateSubscription) -> 
 
 
 def define_export(script: ScriptLowering, statement: ExportStatement) -> None:
-    """`EXPORT V TO sink.Name`."""
+    """Define `EXPORT V TO sink.Name`."""
     relation = script.owner(statement.relation.parts, statement.relation.span)
     if script.sinks is not None and statement.sink.text.casefold() not in {s.casefold() for s in script.sinks}:
         hint = did_you_mean(statement.sink.text, script.sinks) or f"add [sinks.{statement.sink.text}] to belvedere.toml"
@@ -48,7 +49,7 @@ def define_export(script: ScriptLowering, statement: ExportStatement) -> None:
 
 
 def define_template(script: ScriptLowering, statement: DefineTemplate) -> None:
-    """`Q(name TYPE) := query` or a top-level SELECT with `?` or `:name`."""
+    """Define `Q(name TYPE) := query` or a top-level SELECT with `?` or `:name`."""
     if isinstance(unwrap_query(statement.query), WindowByBlock):
         hint = "write it as a view, and query the view"
         raise fail("B5020", "WINDOW BY is not allowed in a query template", span=statement.span, hint=hint)

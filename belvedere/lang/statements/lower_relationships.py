@@ -1,6 +1,7 @@
-"""`T.r := JOIN X x ON ... ORDER BY ... LIMIT n`: a named join, instantiated where a path uses it.
+"""`T.r := JOIN X x ON ... ORDER BY ... LIMIT n`: a named join, instantiated in each path that uses it.
 
-In: the statement and the script so far. Out: the owner with one relationship more; a join through other tables becomes a nested table.
+In: the statement and the script so far. Out: the owner with one more relationship; a join through other tables becomes
+a nested table.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ from belvedere.syntax.statement_tree import DefineLocalQuery, DefineRelationship
 
 
 def define_by_query(script: ScriptLowering, statement: DefineLocalQuery) -> None:
-    """`T.r := SELECT ...`: rows of one relation as they are make a relationship; what a query computes is a column or a nested table."""
+    """Define `T.r := SELECT ...`: unchanged rows of one relation are a relationship; computed rows are a column or a
+    nested table."""
     relationship = selected_relationship(statement, script.definitions)
     if relationship is not None and _define(script, relationship):
-        if not statement.parameters:  # else it can be nothing else
+        if not statement.parameters:  # with parameters it can only be a relationship
             script.selected.append(statement.path)
     elif statement.parameters:
         raise _not_selected(statement, "it is not `SELECT *` FROM one table with WHERE, ORDER BY and LIMIT")
@@ -54,14 +56,14 @@ def _not_selected(statement: DefineLocalQuery | DefineRelationship, why: str) ->
 
 
 def define_relationship(script: ScriptLowering, statement: DefineRelationship) -> None:
-    """`T.r := JOIN X x ON ... ORDER BY ... LIMIT n`."""
+    """Define `T.r := JOIN X x ON ... ORDER BY ... LIMIT n`."""
     if not _define(script, statement):
         hint = "put it into a view, or add the related value as a column first"
         raise fail("B4011", "a subquery or path in a relationship is not supported", span=statement.span, hint=hint)
 
 
 def _define(script: ScriptLowering, statement: DefineRelationship) -> bool:
-    """Whether the relationship could be defined: its condition and its order read its two rows alone."""
+    """Define the relationship if its condition and order read only its two rows; return whether they do."""
     owner = script.owner(statement.path.owner, statement.path.span)
     owner = script.definitions.relations[owner.id]
     name = statement.path.last.text
@@ -134,7 +136,7 @@ def _relationship_order(
 
 
 def _named(expr: Expr, source: FromItem, target: FromItem) -> Expr:
-    """Internal columns as `_.name` and `target.name`."""
+    """Return internal columns as `_.name` and `target.name`."""
     names = {c.internal: (OWNER, c.name) for c in source.columns} | {
         c.internal: (TARGET, c.name) for c in target.columns
     }
@@ -142,7 +144,7 @@ def _named(expr: Expr, source: FromItem, target: FromItem) -> Expr:
 
 
 def _define_through(script: ScriptLowering, owner: NamedRelation, statement: DefineRelationship) -> None:
-    """A join through other tables: its rows are kept as a nested table with the last table's columns."""
+    """Define a join through other tables: its rows are stored as a nested table with the last table's columns."""
     query = joined_query(statement)
     if statement.order:
         query.set("order", exp.Order(expressions=[o.copy() for o in statement.order]))
@@ -157,7 +159,7 @@ def _define_through(script: ScriptLowering, owner: NamedRelation, statement: Def
 
 
 def joined_query(statement: DefineRelationship) -> exp.Select:
-    """The last table's columns over the joins, without ORDER BY and LIMIT."""
+    """Return the last table's columns over the joins, without ORDER BY and LIMIT."""
     first, last = statement.joins[0], statement.joins[-1].this
     first = with_equalities(first) if first.args.get("using") else first
     query = exp.Select(expressions=[exp.Column(this=exp.Star(), table=exp.to_identifier(last.alias_or_name))])
@@ -170,7 +172,7 @@ def joined_query(statement: DefineRelationship) -> exp.Select:
 
 
 def _split(conditions: Sequence[Expr]) -> tuple[tuple[tuple[str, str], ...], Expr | None]:
-    """The equalities between a column of the owner and one of the target, and the rest."""
+    """Split conditions into equalities between a column of the owner and one of the target, and the rest."""
     pairs, residual = [], []
     for condition in conditions:
         inner = condition.unnest()

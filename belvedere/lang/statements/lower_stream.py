@@ -1,7 +1,8 @@
 """EMIT and SELECT STREAM: when and in which form a query's changes appear.
 
-In: a query with EMIT or STREAM, and its plan. Out: the plan under `Emit` or `InOrder`. Which rows are complete when is decided where the
-plan is kept; here it is only checked that some event-time column can say so (One SQL, extensions 2 and 4 to 7; SQLstream's rowtime bounds).
+In: a query with EMIT or STREAM, and its plan. Out: the plan under `Emit` or `InOrder`. The maintenance of the plan
+decides which rows are complete. This module only checks that an event-time column can decide it (One SQL, extensions 2
+and 4 to 7; SQLstream's rowtime bounds).
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from belvedere.syntax.query_tree import EmitClause, emit_of
 
 EMIT_HINT = "write SELECT ... EMIT STREAM AFTER WATERMARK"
 ORDER = "_order"
-"""Hidden columns of a stream that is sorted: the keys of its ORDER BY."""
+"""Prefix of hidden columns of a sorted stream: the keys of its ORDER BY."""
 
 
 def emitted(plan: Node, query: exp.Query, context: StatementContext) -> Node:
-    """The plan under the query's EMIT clause; as it is where there is none."""
+    """Return the plan under the query's EMIT clause; unchanged if there is none."""
     clause = emit_of(query)
     if clause is None:
         return plan
@@ -86,7 +87,7 @@ def _definition(id_: str, context: StatementContext) -> Node | None:
 
 
 def known_bounds(context: StatementContext) -> Known:
-    """Return the columns of inputs and views that may have a watermark; tables without one hold nothing back."""
+    """Return the columns of inputs and views that may have a watermark; tables without one delay nothing."""
 
     def known(relation: str) -> Bounds | None:
         definitions = context.definitions
@@ -105,7 +106,7 @@ def known_bounds(context: StatementContext) -> Known:
 
 
 def lower_stream(query: exp.Query, context: StatementContext) -> Node:
-    """`SELECT STREAM ...`, and `UNION ALL` of such: rows in the order of their rowtime."""
+    """Lower `SELECT STREAM ...`, and `UNION ALL` of such: rows in the order of their rowtime."""
     if isinstance(query, exp.Select) and query.args.get("group"):
         return grouped_stream(query, context, known_bounds(context))
     selects = _selects(query, context)
@@ -123,7 +124,8 @@ def _sorts_batches(query: exp.Query) -> bool:
 
 
 def _in_batches(select: exp.Select, context: StatementContext) -> Node:
-    """`ORDER BY FLOOR(rowtime TO MINUTE), v`: rows gather until the first key is over, and come out in order then."""
+    """Lower `ORDER BY FLOOR(rowtime TO MINUTE), v`: rows accumulate until the first key is complete, and are then
+    emitted in order."""
     order: Any = select.args["order"]
     keys = [o for o in order.expressions if isinstance(o, exp.Ordered)]
     first = select.copy()
@@ -179,7 +181,7 @@ def _refuse_clauses(select: exp.Select, problem: str, context: StatementContext)
 
 
 def _branch(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
-    """One SELECT of a stream: its plan with the time column, and that column's name."""
+    """Return the plan of one SELECT of a stream with the time column, and that column's name."""
     _refuse_clauses(select, "is not supported yet", context)
     ordered: Any = select.args.get("order")
     plain = order_windows(select.copy(), context, lambda relation: _time_of(relation, context))
@@ -208,7 +210,8 @@ def _branch(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
 
 
 def _joined(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
-    """Two streams joined within windows: rows come out by the later time, those without a match when their window is over."""
+    """Join two streams within windows: rows are emitted by the later time, unmatched ones at the end of their
+    window."""
     _refuse_clauses(select, "over a join is not supported", context)
     plain, outer = windowed_join(select, context, lambda relation: _time_of(relation, context))
     plain.set("order", None)
@@ -226,7 +229,7 @@ def _joined(select: exp.Select, context: StatementContext) -> tuple[Node, str]:
 
 
 def _time_of(relation: NamedRelation, context: StatementContext) -> str | None:
-    """The event-time column of a relation."""
+    """Return the event-time column of a relation."""
     definitions = context.definitions
     if relation.id in definitions.inputs:
         watermarks = definitions.inputs[relation.id].watermarks
@@ -238,7 +241,7 @@ def _time_of(relation: NamedRelation, context: StatementContext) -> str | None:
 
 
 def _source_time(source: FromItem, context: StatementContext) -> str | None:
-    """The internal name of the event-time column of a FROM item."""
+    """Return the internal name of the event-time column of a FROM item."""
     name = _time_of(source.relation, context) if source.relation is not None else None
     found = source.find(name) if name is not None else None
     return found.internal if found is not None else None
@@ -258,7 +261,8 @@ def _check_rowtime(item: Item, own: str | None, sorted_: bool, select: exp.Selec
 
 
 def _united(branches: list[tuple[Node, str]], query: exp.Query, context: StatementContext) -> tuple[Node, str]:
-    """The branches with the same columns, and the name of their time: a column that all show, else the hidden `rowtime`."""
+    """Return the union of the branches with the same columns, and the name of their time: a common visible column, else
+    the hidden `rowtime`."""
     first = branches[0][0].schema.visible
     places = {[c.name for c in plan.schema.columns].index(time) for plan, time in branches}
     place = min(places)

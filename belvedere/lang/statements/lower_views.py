@@ -1,6 +1,6 @@
 """Views, DISTINCT ON and subscriptions: statements that define a relation by a query.
 
-In: the statement and the script so far. Out: the script's definitions with one version of a name more.
+In: the statement and the script so far. Out: the script's definitions with one more version of a name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OPERATION, EVENT_TIME, SEQUENCE, OLD = "_op", "_event_time", "_seq", "_old"
 
 
 def define_view(script: ScriptLowering, statement: DefineView) -> None:
-    """`V := query`."""
+    """Define `V := query`."""
     context = script.context()
     plan, order = ordered_plan(lower_query(statement.query, context))
     plan = unlimited(plan) if order else _unordered(plan, statement.query, context)
@@ -44,7 +44,8 @@ def define_view(script: ScriptLowering, statement: DefineView) -> None:
 
 
 def _unordered(plan: Node, query: exp.Query, context: StatementContext) -> Node:
-    """An ORDER BY without LIMIT that cannot be the order of a table: by the clock, by nested values, of events."""
+    """Remove an ORDER BY without LIMIT that cannot be the order of a table, with a notice: by the clock, by nested
+    values, of events."""
     if not is_unsorted(plan):
         return plan
     order, hint = unwrap_query(query).args.get("order") or query, "order it in the query that reads it, or add LIMIT"
@@ -53,7 +54,7 @@ def _unordered(plan: Node, query: exp.Query, context: StatementContext) -> Node:
 
 
 def define_distinct(script: ScriptLowering, statement: DistinctOn) -> None:
-    """`V := DISTINCT T ON k ORDER BY c`: the first row per key."""
+    """Define `V := DISTINCT T ON k ORDER BY c`: the first row per key."""
     context = script.context()
     relation = script.owner(statement.table.parts, statement.table.span)
     frame = Frame(context)
@@ -68,7 +69,7 @@ def define_distinct(script: ScriptLowering, statement: DistinctOn) -> None:
         frame.check_order(order.expr, ordered)
     partition = []
     for key, written in zip(keys, statement.keys, strict=True):
-        if isinstance(key, exp.Dot):  # a field: the rows are known by a hidden column
+        if isinstance(key, exp.Dot):  # a field: rows are identified by a hidden column
             field = frame.item(context.names.fresh(written.name or "key"), key, hidden=True)
             frame.plan = Project(frame.plan, (*map(item_of, frame.plan.schema), field))
             key = exp.column(field.name, quoted=True)  # noqa: PLW2901 -- the same key under its name
@@ -97,7 +98,7 @@ def define_distinct(script: ScriptLowering, statement: DistinctOn) -> None:
 
 
 def _numbered(statement: DistinctOn, relation: NamedRelation, called: str, context: StatementContext) -> exp.Select:
-    """The same in standard SQL: of the rows of each key the one with number 1."""
+    """Return the equivalent in standard SQL: the row with number 1 of each key."""
     name = exp.to_identifier(relation.name)
     name.meta["start"] = statement.table.span.start
     context.resolved([name], ResolvedPath(relation.name, relation.id))
@@ -112,14 +113,15 @@ def _numbered(statement: DistinctOn, relation: NamedRelation, called: str, conte
 
 
 def _arrival(source: FromItem, orders: Sequence[Order]) -> tuple[Order, ...]:
-    """Among equal order keys the later arrival counts as greater: it comes first where the order descends."""
+    """Return the order by arrival. Among equal sort keys the later arrival counts as greater, so it is first if the
+    order descends."""
     uid = source.find(UID)
     descending = bool(orders) and orders[-1].descending
     return (Order(column(uid.internal), descending=descending),) if uid is not None else ()
 
 
 def define_subscription(script: ScriptLowering, statement: CreateSubscription) -> None:
-    """`CREATE SUBSCRIPTION S ON ADD AS query`: the query is a view, its events a relation."""
+    """Define `CREATE SUBSCRIPTION S ON ADD AS query`: the query is a view, its events a relation."""
     context = script.context()
     name = statement.path.text
     plan = _unordered(lower_query(statement.query, context), statement.query, context)
@@ -130,7 +132,7 @@ def define_subscription(script: ScriptLowering, statement: CreateSubscription) -
     if taken is not None:
         message = f"events have a column `{taken}`, and the query has one already"
         raise context.fail("B5023", message, statement.query, f"rename it: SELECT {taken} AS first{taken}")
-    columns = [c for c in observed.schema if c.name not in own]  # a changelog's rows are numbered too
+    columns = [c for c in observed.schema if c.name not in own]  # a changelog's rows are also numbered
     columns = [replace(c, hidden=c.hidden or c.name in statement.hidden) for c in columns]
     old = pa.struct([pa.field(c.name, c.type, c.nullable) for c in observed.schema.visible])
     columns += [

@@ -1,7 +1,7 @@
-"""METADATA FROM 'timestamp' | 'uuid' | 'auth.claim': where the value of a column or a parameter comes from.
+"""METADATA FROM 'timestamp' | 'uuid' | 'auth.claim': origin of the value of a column or a parameter.
 
-In: the clause and the type beside it. Out: a `Metadata`, or a refusal at its place. Values are filled in by
-`belvedere.time.arrival_columns` and `belvedere.intake.claims`.
+In: the clause and the type beside it. Out: a `Metadata`, or an error at its position. `belvedere.time.arrival_columns`
+and `belvedere.intake.claims` compute the values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A script on its way to a catalog: its definitions so far, and what every kind of statement needs of them.
+"""State of a script while it is lowered: its definitions so far, and functions that all kinds of statements share.
 
-In: the definitions, the text, and what has been found wrong. Out: new versions of names, with keys and ids. What each statement means is in
-`lower_views`, `lower_columns`, `lower_local_queries`, `lower_relationships` and `lower_outputs`.
+In: the definitions, the text, and the diagnostics so far. Out: new versions of names, with keys and ids. `lower_views`,
+`lower_columns`, `lower_local_queries`, `lower_relationships` and `lower_outputs` define the meaning of statements.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from belvedere.syntax.wording import did_you_mean, refuse_engine_columns
 
 @dataclass
 class ScriptLowering:
-    """Grows `definitions`; collects templates, exports and diagnostics."""
+    """Extends `definitions`; collects templates, exports and diagnostics."""
 
     file: str
     text: str
@@ -54,22 +54,22 @@ class ScriptLowering:
     templates: dict[str, QueryTemplate] = field(default_factory=dict)
     exports: list[Export] = field(default_factory=list)
     selected: list[DottedName] = field(default_factory=list)
-    """The relationships that were written as queries."""
+    """Relationships that were written as queries."""
     no_query: set[str] = field(default_factory=set)
-    """The folded names that shall have no endpoint."""
+    """Folded names without an endpoint."""
     query_by: dict[tuple[str, str], Hint] = field(default_factory=dict)
     """Hints for the arguments of an endpoint, by the folded name of their relation and of the hint."""
     placed: dict[str, list[Hint]] = field(default_factory=dict)
-    """The hints that say where a view is computed, by its folded name."""
+    """Hints that set where a view is computed, by its folded name."""
     on_error: dict[str, Hint] = field(default_factory=dict)
-    """The hints that say what becomes of a view that fails, by its folded name."""
+    """Hints that set the action when a view fails, by its folded name."""
     resumed: dict[str, Hint] = field(default_factory=dict)
-    """The hints that let a corrected view go on, by its folded name."""
+    """Hints with which a corrected view continues, by its folded name."""
     promised: dict[tuple[str, str], Hint] = field(default_factory=dict)
     """Hints for a rate or a latency, by the name of their relation and of the hint."""
 
     def copy(self) -> ScriptLowering:
-        """The same for now, to be grown apart."""
+        """Return an independent copy."""
         evolved = {name: copy(value) for name, value in vars(self).items() if isinstance(value, list | dict | set)}
         made = replace(self, definitions=self.definitions.copy())
         vars(made).update(evolved, placed={name: list(hints) for name, hints in self.placed.items()})
@@ -79,7 +79,7 @@ class ScriptLowering:
         return new_context(self.definitions, self.file, self.diagnostics, parameters)
 
     def written(self, span: Span) -> str:
-        """The text of a place in the script."""
+        """Return the text of a span of the script."""
         return self.text[span.start : span.end]
 
     def add_view(
@@ -95,7 +95,8 @@ class ScriptLowering:
         overrides: str | None = None,
         query: ResolvedQuery | None = None,
     ) -> NamedRelation:
-        """A new version of a name. `like` is the version before, whose relationships it keeps; it `overrides` a column of that."""
+        """Define a new version of a name. `like` is the preceding version, whose relationships it keeps; it `overrides`
+        a column of that."""
         plan = finish_plan(plan, self._nested)
         refuse_unbound(plan, span)
         self._refuse_unstorable(plan, span)
@@ -106,7 +107,7 @@ class ScriptLowering:
         if like is None:
             return self.definitions.define(view)
         relation = self.definitions.define(view, like.relationships, like.sealed, like.id, overrides)
-        if like.id in self.definitions.histories:  # the table with one more column is the same table
+        if like.id in self.definitions.histories:  # a table with one more column is the same table
             self.definitions.histories[id_] = self.definitions.histories.pop(like.id)
         return relation
 
@@ -115,18 +116,18 @@ class ScriptLowering:
         return by_content(finish_plan(plan, self._nested), self.definitions)
 
     def _nested(self, id_: str) -> Node | None:
-        """The plan of a view."""
+        """Return the plan of a view."""
         view = self.definitions.views.get(id_)
         return None if view is None else view.plan
 
     def keep_history(self, made: NamedRelation, clause: HistoryClause | None) -> None:
-        """`WITH HISTORY [KEEP d]` of a definition."""
+        """Apply `WITH HISTORY [KEEP d]` of a definition."""
         if clause is not None:
             self.definitions.histories[made.id] = retention_of(clause.keep, clause.span)
 
     @staticmethod
     def _refuse_unstorable(plan: Node, span: Span) -> None:
-        """Calendar intervals and the type of NULL have no form in a store; some names are taken there."""
+        """Reject calendar intervals and the type of NULL, which stores cannot hold, and reserved column names."""
         refuse_engine_columns((c.name for c in plan.schema.visible), span)
         refuse_variants(plan, span)
         refuse_months_in_windows(plan, span)
@@ -144,7 +145,8 @@ class ScriptLowering:
                 )
 
     def read_hints(self, statement: Statement) -> None:
-        """`/*+ no_query */`, `/*+ query_by_all(a, b) */` and `/*+ at_read */` before a definition; others are said to mean nothing."""
+        """Read `/*+ no_query */`, `/*+ query_by_all(a, b) */` and `/*+ at_read */` before a definition; report others
+        as having no effect."""
         name = defined_name(statement)
         template = next(reversed(self.templates)) if isinstance(statement, DefineTemplate) else None
         for hint in statement.hints:
@@ -165,7 +167,7 @@ class ScriptLowering:
                 self.diagnostics.append(idle_hint(hint, name, self.file))
 
     def notice_selected(self) -> None:
-        """A notice (B4025) that names the queries that are relationships."""
+        """Report a notice (B4025) that names the queries that are relationships."""
         if not self.selected:
             return
         names = ", ".join(f"`{p.text}`" for p in self.selected)
@@ -177,7 +179,7 @@ class ScriptLowering:
     # -- tables by path -----------------------------------------------------------------------------------------------
 
     def owner(self, parts: Sequence[Part], span: Span) -> NamedRelation:
-        """The table that a statement names, by one name or the path of a nested table."""
+        """Return the table that a statement names, by one name or the path of a nested table."""
         names = [p.text for p in parts]
         found = self.definitions.find(".".join(names))
         if found is not None:
@@ -201,7 +203,7 @@ class ScriptLowering:
 
 
 def refuse_months_in_windows(plan: Node, span: Span) -> None:
-    """Raise B3044 where rows of WINDOW BY have year-month intervals: its kernels have no such values."""
+    """Raise B3044 if rows of WINDOW BY have year-month intervals, which its kernels do not support."""
     for node in plan.walk():
         found = next((c for c in node.schema if isinstance(node, PredicateWindow) and t.has_months(c.type)), None)
         if found is not None:
@@ -212,7 +214,7 @@ def refuse_months_in_windows(plan: Node, span: Span) -> None:
 
 
 def refuse_variants(plan: Node, span: Span) -> None:
-    """Raise B3044 where an operator would keep values of any type, or show them."""
+    """Raise B3044 if an operator would store or show VARIANT values."""
     for node in plan.walk():
         found = next((c for c in node.schema if t.has_variant(c.type)), None)
         if found is not None and (node is plan or not isinstance(node, Project | Filter)):
@@ -223,5 +225,6 @@ def refuse_variants(plan: Node, span: Span) -> None:
 
 
 def finish_plan(plan: Node, definition: Definition = lambda _: None) -> Node:
-    """Return a query's plan with its key, and without unused columns; nested tables are taken from their parents' rows."""
+    """Return a query's plan with its key, and without unused columns; nested tables are read from their
+    parents' rows."""
     return prune(in_arrival_order(join_nested(carry_keys(plan), definition)))

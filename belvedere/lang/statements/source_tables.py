@@ -24,7 +24,7 @@ from belvedere.schema import KEY_MARK, Column
 from belvedere.syntax.wording import did_you_mean
 
 NOTES = b"notes"
-"""In the metadata of the columns that a connector found: texts for people, as JSON."""
+"""Key in the metadata of columns found by a connector: messages for users, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +41,19 @@ class TableSchema:
 
 
 def table_names(source: Source, finder: TableFinder) -> tuple[str, ...]:
-    """The tables that a source has, in alphabetical order."""
+    """Return the tables of a source, in alphabetical order."""
     declared = {*source.tables, *source.stored}
     known = {name.casefold() for name in declared}
     return tuple(sorted(declared | {name for name in finder.tables(source) if name.casefold() not in known}))
 
 
 def source_table(source: Source, table: str, finder: TableFinder, *, span: Span | None = None) -> TableSchema:
-    """A table of a source and its columns.
+    """Return a table of a source with its columns.
 
-    Raises BelvedereError: B6101 no such table, B6104 and B6105 it is declared wrongly, and what the connector raises.
+    Raises BelvedereError: B6101 there is no such table, B6104 and B6105 its declaration is invalid, and the connector's
+    errors.
     """
-    # what is known needs no look at the source, which may be large, or away
+    # known columns need no access to the source, which may be large or unavailable
     name = _named(table, (*source.tables, *source.stored))
     names = () if name is not None else table_names(source, finder)
     name = name or _named(table, names)
@@ -81,7 +82,7 @@ def source_table(source: Source, table: str, finder: TableFinder, *, span: Span 
 
 
 def refuse_map_keys(table: str, columns: Iterable[pa.Field | Column], span: Span | None = None) -> None:
-    """Raise B6104 for a column that JSON cannot hold: its objects have texts as keys."""
+    """Raise B6104 for a column that JSON cannot represent: keys of its objects are texts."""
     for column in columns:
         if _has_other_keys(column.type):
             message = (
@@ -99,7 +100,7 @@ def _has_other_keys(type_: pa.DataType) -> bool:
 
 
 def _named(table: str, names: Sequence[str]) -> str | None:
-    """The table among these names, whatever its case."""
+    """Return the table among these names, ignoring case."""
     same = (n for n in names if n.casefold() == table.casefold())
     return table if table in names else next(same, None)
 
@@ -116,7 +117,7 @@ def _no_table(source: Source, table: str, names: Iterable[str], span: Span | Non
     hint = did_you_mean(table, names)
     if source.path is not None and (
         hint is None or not source.path.is_dir()
-    ):  # names may be declared where no rows are yet
+    ):  # names may be declared before there are rows
         where = "does not exist" if not source.path.is_dir() else "is empty"
         hint = f"the directory {source.path} {where}: add files as {table}.json or {table}/..."
     return fail("B6101", f'source "{source.name}" has no table "{table}"', span=span, hint=hint)

@@ -1,1 +1,1 @@
-"""The types of expressions: what Spark 4.3 gives for each operator, form and call. `infer` is the way in."""
+"""Types of expressions: the result of Spark 4.3 for each operator, form and call. `infer` is the entry point."""

@@ -1,4 +1,4 @@
-"""Types of function calls: by the tables of functions, and of those that take a lambda or a schema."""
+"""Types of function calls, from the table of functions, and of functions that take a lambda or a schema."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from belvedere.syntax.wording import nearest_name
 
 
 def function(scope: TypeScope, expr: exp.Expr) -> Typed:
-    """The type of a call, by the function's name."""
+    """Return the type of a call, by the function's name."""
     if (own := own_function(expr)) is not None:
         return _own(scope, expr, own)
     name = function_name(expr)
@@ -62,7 +62,8 @@ def function(scope: TypeScope, expr: exp.Expr) -> Typed:
 
 
 def _given(scope: TypeScope, expr: exp.Expr, types: list[pa.DataType]) -> list[pa.DataType]:
-    """The types of a call's arguments as they are written: a format too, and a time that the parser reads from a text."""
+    """Return the types of a call's arguments as written, including a format, and a time that sqlglot parses from a
+    text."""
     if isinstance(expr, exp.TimeToStr) and isinstance(expr.this, exp.TimeStrToTime):
         types = [scope.type(expr.this.this)]
     format_ = expr.args.get("format")
@@ -72,7 +73,7 @@ def _given(scope: TypeScope, expr: exp.Expr, types: list[pa.DataType]) -> list[p
 
 
 def _own(scope: TypeScope, expr: exp.Expr, own: OwnFunction) -> Typed:
-    """A function of the project: its arguments are cast to its parameters where they fit into them as they are."""
+    """Return the type of a project's function: its arguments are cast to its parameters if that loses nothing."""
     if scope.variables:
         hint = "explode the array, call it on the elements, and collect them again"
         raise scope.fail("B3074", f"`{own.name}` cannot be called in a lambda", expr, hint)
@@ -107,12 +108,12 @@ def _unknown(scope: TypeScope, expr: exp.Expr) -> BelvedereError:
 
 
 def _elsewhere(expr: exp.Expr, shown: str) -> str:
-    """The name of a function elsewhere; what joins arrays there is printed as another function."""
+    """Return the name of a function in other systems; their function that joins arrays is printed as another one."""
     return "ARRAY_CONCAT" if isinstance(expr, exp.ArrayConcat) else shown.upper()
 
 
 def is_unknown(scope: TypeScope, expr: exp.Expr) -> bool:
-    """A function that only Spark knows: the CAST around it says its type."""
+    """Return whether only Spark knows a function: the CAST around it gives its type."""
     if not isinstance(expr, exp.Func) or scope.has_rule(expr):
         return False
     name = function_name(expr)
@@ -120,7 +121,7 @@ def is_unknown(scope: TypeScope, expr: exp.Expr) -> bool:
 
 
 def check_unknown(scope: TypeScope, expr: exp.Expr) -> None:
-    """Refuse arguments that such a function does not take: Spark would do so at the first row."""
+    """Reject arguments that such a function does not accept: Spark would fail at the first row."""
     _check_taken(scope, expr, (shown_name(expr).lower(),))
 
 
@@ -193,11 +194,11 @@ _FIELDS = _SECONDS | frozenset(
     "YEAR Y YEARS YR YRS YEAROFWEEK QUARTER QTR MONTH MON MONS MONTHS WEEK W WEEKS DAY D DAYS DAYOFWEEK DOW DAYOFWEEK_ISO DOW_ISO "
     "DOY HOUR H HOURS HR HRS MINUTE M MIN MINS MINUTES".split()
 )
-"""The fields that Spark extracts; of `epoch` another expression is made."""
+"""Fields that Spark extracts; `epoch` is rewritten to another expression."""
 
 
 def date_part(scope: TypeScope, field: exp.Expr, value: exp.Expr) -> Typed:
-    """The type of a field of a time: seconds have fractions."""
+    """Return the type of a field of a time: seconds have fractions."""
     name, found = field.name.upper(), scope.typed(value)
     if name not in _FIELDS:
         hint = "write YEAR, QUARTER, MONTH, WEEK, DAY, DOW, DOY, HOUR, MINUTE, SECOND or EPOCH"
@@ -213,7 +214,7 @@ def date_part(scope: TypeScope, field: exp.Expr, value: exp.Expr) -> Typed:
 
 
 def _check_interval_field(scope: TypeScope, name: str, type_: pa.DataType, value: exp.Expr) -> None:
-    """A year-month interval has no days, a day-time one no months."""
+    """Reject days of a year-month interval and months of a day-time one."""
     is_month = name.startswith(("YEAR", "Y", "MON"))
     if (type_ == t.MONTH_INTERVAL and not is_month) or (type_ == t.DAY_INTERVAL and is_month):
         fields = "YEAR and MONTH" if type_ == t.MONTH_INTERVAL else "DAY, HOUR, MINUTE and SECOND"
@@ -221,7 +222,7 @@ def _check_interval_field(scope: TypeScope, name: str, type_: pa.DataType, value
 
 
 def _sorted_by(scope: TypeScope, expr: Any) -> Typed:
-    """`array_sort(array, (a, b) -> ...)`: what compares two elements is a whole number."""
+    """Return the type of `array_sort(array, (a, b) -> ...)`: the comparison returns an integer."""
     compare = expr.args.get("expression")
     if not isinstance(compare, exp.Lambda):
         return function(scope, expr)
@@ -281,7 +282,7 @@ _UNITS = {
 
 
 def _truncated(scope: TypeScope, expr: Any) -> Typed:
-    """`date_trunc` and `trunc`: their unit is a name, and for any other Spark gives NULL."""
+    """Return the type of `date_trunc` and `trunc`: their unit is a name, and for an unknown one Spark returns NULL."""
     unit = expr.args["unit"].name
     if unit.upper() not in _UNITS[type(expr)]:
         message = f"`{unit}` is not a unit to round down to" if unit else "the unit to round down to must be a name"

@@ -1,7 +1,7 @@
-"""Arguments that are constants: refused where they follow the row, or lie outside of what the function takes.
+"""Constant arguments: rejected if they depend on the row, or are out of range.
 
-In: a call in a resolved tree. Out: a diagnostic (B3071), or nothing. What an expression of more than a
-literal and its sign comes to is left to Spark.
+In: a call in a resolved tree. Out: a diagnostic (B3071), or nothing. Expressions beyond a literal with its sign are
+left to Spark.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OF_A_ROW = (exp.Column, exp.Identifier, SubqueryValue, exp.Subquery, exp.Window
 
 
 def check_constants(scope: TypeScope, call: exp.Expr) -> None:
-    """Refuse arguments of a call that Spark would refuse for their values."""
+    """Reject arguments of a call that Spark would reject because of their values."""
     for rule in CONSTANTS.get(function_name(call), ()):
         value = _argument(call, rule.argument)
         if value is not None and (rule.of is None or rule.of(scope.type(children(call)[0]))):
@@ -68,7 +68,7 @@ def _between(rule: Constant) -> str:
 
 
 def is_constant(value: exp.Expr) -> bool:
-    """Whether an expression gives one value for all rows."""
+    """Return whether an expression has the same value for all rows."""
     return not any(isinstance(node, _OF_A_ROW) or is_aggregate(node) for node in _nodes(value))
 
 
@@ -77,7 +77,7 @@ def _nodes(value: exp.Expr) -> Any:
 
 
 def number_of(value: exp.Expr) -> float | None:
-    """The value of a number as it is written, with its sign; None for every other expression."""
+    """Return the value of a number literal with its sign; None for every other expression."""
     inner = value.unnest()
     if isinstance(inner, exp.Neg):
         found = number_of(inner.this)

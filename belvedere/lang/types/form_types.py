@@ -1,4 +1,4 @@
-"""Types of forms with a syntax of their own: CAST, CASE, structs, arrays and maps, rounding, EXTRACT, OVER."""
+"""Types of forms with special syntax: CAST, CASE, structs, arrays and maps, rounding, EXTRACT, OVER."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _GREATEST: dict[pa.DataType, float] = {
 
 
 def _check_literal(scope: TypeScope, expr: Any, target: pa.DataType) -> None:
-    """Refuse a number that the type does not have: `128Y`, `1e50F`."""
+    """Reject a number out of range of its type: `128Y`, `1e50F`."""
     most = _GREATEST.get(target)
     number = None if most is None or not is_strict(expr) else number_of(expr.this)
     if most is None or number is None:
@@ -68,7 +68,7 @@ def _check_literal(scope: TypeScope, expr: Any, target: pa.DataType) -> None:
 
 
 def is_strict(cast: exp.Expr) -> bool:
-    """Whether a cast fails where it cannot, and gives no NULL instead."""
+    """Return whether a cast raises an error, instead of NULL, for an invalid value."""
     return not isinstance(cast, exp.TryCast)
 
 
@@ -133,7 +133,7 @@ def _struct(scope: TypeScope, expr: Any) -> Typed:
         name = (part.this.name if isinstance(part, exp.PropertyEQ) else part.alias) if named else f"col{n + 1}"
         if not named and isinstance(part, (exp.Column, exp.Dot)):
             name = part.name
-        fields.append(pa.field(name, inner.type))  # a struct that is NULL has no field that is not
+        fields.append(pa.field(name, inner.type))  # fields of a struct that may be NULL may be NULL
     return Typed(pa.struct(fields), False)
 
 
@@ -160,7 +160,8 @@ def _extract(scope: TypeScope, expr: Any) -> Typed:
 
 
 def _in_zone(scope: TypeScope, expr: Any) -> Typed:
-    """`from_utc_timestamp`, `to_utc_timestamp` and AT TIME ZONE: the instant whose UTC fields are those of a zone, or back."""
+    """Return the type of `from_utc_timestamp`, `to_utc_timestamp` and AT TIME ZONE: an instant with the fields of a
+    zone as UTC fields, or back."""
     inner, zone = scope.typed(expr.this), expr.args["zone"]
     if inner.type not in (TIMESTAMP, t.NULL):
         hint = "CAST it to TIMESTAMP"
@@ -202,7 +203,8 @@ def _window(scope: TypeScope, expr: Any) -> Typed:
 
 
 def _check_distances(scope: TypeScope, expr: Any) -> None:
-    """A frame of ROWS counts by an INT; one of RANGE measures along a number or a time, by numbers or intervals; of dates also by days."""
+    """Check the distances of a frame. ROWS needs an INT. RANGE measures along a number or a time, by numbers or
+    intervals; dates also by days."""
     spec, keys = expr.args.get("spec"), _order_parts(expr.args.get("order"))
     bounds = (
         [b for b in (spec.args.get("start"), spec.args.get("end")) if isinstance(b, exp.Expr)]
@@ -233,13 +235,13 @@ def _check_distances(scope: TypeScope, expr: Any) -> None:
 
 
 def _is_of_days(length: exp.Expr) -> bool:
-    """Whether Spark takes a length for one of days: so it is written, with no hours, and not multiplied."""
+    """Return whether Spark accepts a length as one of days: written in days, without hours, and not multiplied."""
     units = {str(i.args.get("unit")).upper().removesuffix("S") for i in length.find_all(exp.Interval)}
     return bool(units) and units <= {"DAY", "WEEK"} and length.find(exp.Mul, exp.Div) is None
 
 
 def _shifted(scope: TypeScope, call: Any) -> Typed:
-    """The type of the value, which Spark casts the default to."""
+    """Return the type of the value, to which Spark casts the default."""
     default, found = call.args.get("default"), scope.typed(call.this)
     if default is None:
         return Typed(found.type, True)
@@ -251,7 +253,7 @@ def _shifted(scope: TypeScope, call: Any) -> Typed:
 
 
 _OF_DATES = (exp.DateDiff, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear, exp.WeekOfYear, exp.UnixDate)
-"""Functions whose arguments the parser makes dates of."""
+"""Functions whose arguments sqlglot converts to dates."""
 
 
 def _to_date(scope: TypeScope, expr: Any) -> Typed:

@@ -1,7 +1,8 @@
-"""The type of a resolved expression, as Spark 4.3 computes it in ANSI mode.
+"""Type of a resolved expression, as Spark 4.3 computes it in ANSI mode.
 
-In: a sqlglot tree whose columns are resolved, and the columns that it may read. Out: `Typed` (Arrow type and nullability; where
-in doubt nullable). Raises a diagnostic (B3xxx) at the place that has no type. Nothing is rewritten here.
+In: a sqlglot tree whose columns are resolved, and the columns that it may read. Out: `Typed` (Arrow type and
+nullability; nullable if in doubt). Raises a diagnostic (B3xxx) at the position that has no type. Nothing is rewritten
+here.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Inference(TypeScope):
     """Types of expressions over known columns and parameters."""
 
     def typed(self, expr: exp.Expr) -> Typed:
-        """Type and nullability of an expression."""
+        """Return type and nullability of an expression."""
         if isinstance(expr, exp.Func):
             check_constants(self, expr)
             check_options(self, expr)
@@ -45,5 +46,5 @@ class Inference(TypeScope):
         raise self.fail("B3001", "this expression has no value", expr)
 
     def has_rule(self, expr: exp.Expr) -> bool:
-        """Whether this kind of expression has a rule of its own."""
+        """Return whether this kind of expression has a rule of its own."""
         return type(expr) in RULES

@@ -1,6 +1,7 @@
-"""The type of a JSON text, as Spark's `schema_of_json` infers it.
+"""Type of a JSON text, as Spark's `schema_of_json` infers it.
 
-In: a text. Out: an Arrow type; None for a text that is no JSON, or whose parts have no common type that Spark would infer.
+In: a text. Out: an Arrow type; None for a text that is not JSON, or whose parts have no common type that Spark would
+infer.
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ from belvedere.functions import spark_types as t
 
 
 def schema_of(text: str) -> pa.DataType | None:
-    """Return the type of JSON text: whole numbers are BIGINT, others DOUBLE; fields are sorted by name; NULL is a
-    STRING.
-    """
+    """Return the type of JSON text: integers are BIGINT, other numbers DOUBLE; fields are sorted by name; NULL is a
+    STRING."""
     try:
         value = json.loads(text, parse_float=Decimal)
     except ValueError:
@@ -46,7 +46,7 @@ def _inferred(value: Any) -> pa.DataType:
 
 
 def _merged(left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """The type of both elements of one array; of what has no common type STRING."""
+    """Return the type of both elements of one array; STRING if there is no common type."""
     if pa.types.is_struct(left) and pa.types.is_struct(right):
         fields = {f.name: f.type for f in left}
         for f in right:
@@ -60,7 +60,7 @@ def _merged(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 
 def _as_text(type_: pa.DataType) -> pa.DataType:
-    """NULL has no type of its own in Spark's schema."""
+    """Replace the type of NULL by STRING, as Spark's schema does."""
     if pa.types.is_struct(type_):
         return pa.struct([pa.field(f.name, _as_text(f.type)) for f in type_])
     if t.is_array(type_):

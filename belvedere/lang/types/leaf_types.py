@@ -70,7 +70,7 @@ def _dot(scope: TypeScope, expr: Any) -> Typed:
 
 
 def field_of(scope: TypeScope, owner: Typed, name: str, expr: exp.Expr) -> Typed:
-    """The type of a field of a struct, or of all structs of an array."""
+    """Return the type of a field of a struct, or of all structs of an array."""
     type_, wrap = owner.type, False
     if t.is_array_of_struct(type_):
         type_, wrap = type_.value_type, True
@@ -83,7 +83,7 @@ def field_of(scope: TypeScope, owner: Typed, name: str, expr: exp.Expr) -> Typed
 
 
 def parameter_name(expr: exp.Expr) -> str:
-    """The name of a template's parameter: as written, or `p1`, `p2`, ... for the question marks."""
+    """Return the name of a template's parameter: as written, or `p1`, `p2`, ... for question marks."""
     written = expr.args.get("this")
     return expr.name if written else f"p{int(expr.meta.get('index', 0)) + 1}"
 

@@ -25,7 +25,7 @@ def _inner(scope: TypeScope, expr: Any) -> Typed:
 
 
 def _matched(scope: TypeScope, expr: Any) -> Typed:
-    """LIKE and RLIKE: NULL where a part may be."""
+    """Return the type of LIKE and RLIKE: nullable if a part is."""
     parts = [scope.typed(c) for c in children(expr)]
     nested = next((p.type for p in parts if pa.types.is_nested(p.type)), None)
     if nested is not None:
@@ -39,7 +39,7 @@ def _matched(scope: TypeScope, expr: Any) -> Typed:
 
 
 def _escaped(scope: TypeScope, expr: Any) -> Typed:
-    """LIKE with ESCAPE, which is one character for all rows."""
+    """Return the type of LIKE with ESCAPE, which is one constant character."""
     by = expr.expression.unnest()
     if not (isinstance(by, exp.Literal) and by.is_string and len(by.this) == 1):
         raise scope.fail(
@@ -54,12 +54,13 @@ def _logical(scope: TypeScope, expr: Any) -> Typed:
 
 
 def _compared(scope: TypeScope, expr: Any) -> Typed:
-    """`=`, BETWEEN, IN: the first part is compared with each of the others."""
+    """Return the type of `=`, BETWEEN, IN: the first part is compared with each of the others."""
     return compared(scope, expr, children(expr))
 
 
 def compared(scope: TypeScope, expr: exp.Expr, parts: Sequence[exp.Expr]) -> Typed:
-    """Whether the first part equals one of the others, or the like. Raises B3002 where one of them cannot be compared with it."""
+    """Return the type of a comparison of the first part with the others. Raises B3002 if one cannot be compared with
+    it."""
     first, *others = [(p, scope.typed(p)) for p in parts]
     for written, other in others:
         by_place = isinstance(expr, exp.In) and t.same_kind_by_place(first[1].type, other.type)
@@ -72,7 +73,7 @@ def compared(scope: TypeScope, expr: exp.Expr, parts: Sequence[exp.Expr]) -> Typ
 
 
 def _part_of_time(*parts: tuple[Any, Typed]) -> str:
-    """A hint for values that do not compare: in SQRL `hour(t)` is the hour's start, elsewhere its number."""
+    """Return a hint for values that cannot be compared: in SQRL `hour(t)` is the hour's start, elsewhere its number."""
     rounded = next((e for e, _ in parts if isinstance(e, exp.TimestampTrunc)), None)
     if rounded is not None and any(pa.types.is_integer(typed.type) for _, typed in parts):
         unit = rounded.text("unit").lower()
@@ -81,7 +82,7 @@ def _part_of_time(*parts: tuple[Any, Typed]) -> str:
 
 
 def _same(scope: TypeScope, expr: Any) -> Typed:
-    """`<=>` and IS DISTINCT FROM: TRUE or FALSE always."""
+    """Return the type of `<=>` and IS DISTINCT FROM: never NULL."""
     return Typed(compared(scope, expr, children(expr)).type, False)
 
 
@@ -96,7 +97,7 @@ def _is(scope: TypeScope, expr: Any) -> Typed:
 
 
 def _binary(rule: Callable[[TypeScope, Any, pa.DataType, pa.DataType], pa.DataType]) -> TypeRule:
-    """An operator with two sides, by the rule for its type; NULL where a side may be."""
+    """Return the rule of a binary operator from the rule for its type; nullable if a side is."""
 
     def typed(scope: TypeScope, expr: Any) -> Typed:
         left, right = scope.typed(expr.this), scope.typed(expr.expression)
@@ -117,7 +118,7 @@ def _arithmetic(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataTy
 
 
 def tried(scope: TypeScope, expr: Any, operator: type[exp.Expr]) -> Typed:
-    """`try_add(a, b)` and the like: the operator, but NULL where it fails."""
+    """Return the type of `try_add(a, b)` and similar calls: the operator's, but NULL on failure."""
     sides = children(expr)
     same = operator(this=sides[0].copy(), expression=sides[1].copy())
     return Typed(_arithmetic(scope, same, *(scope.type(s) for s in sides)), True)
@@ -151,7 +152,7 @@ def _number_type(operator: str, left: pa.DataType, right: pa.DataType, expr: Any
 
 
 def _integer_as_decimal(expr: exp.Expr, type_: pa.DataType) -> pa.DataType:
-    """An integer literal beside a decimal has just its own digits, `7S` and `7L` too."""
+    """Return the decimal type of an integer literal next to a decimal: only its own digits, also for `7S` and `7L`."""
     inner = expr.unnest()
     inner = inner.this if isinstance(inner, exp.Cast) and WRITTEN in inner.args else inner
     literal = inner.this if isinstance(inner, exp.Neg) else inner
@@ -177,7 +178,7 @@ def _bitwise(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataType)
 
 
 _LEAST = {str(2**31): t.INT32, str(2**63): t.INT64}
-"""Numbers that have a type with their sign only."""
+"""Numbers whose type includes them only with a minus sign."""
 
 
 def _negative(scope: TypeScope, expr: Any) -> Typed:
@@ -208,7 +209,7 @@ def _pipe(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataType) ->
 
 
 def _quotient(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """`DIV` is for whole numbers, decimals, texts of them, and intervals."""
+    """Return the type of `DIV`, which accepts integers, decimals, texts of them, and intervals."""
     for type_ in (left, right):
         if not (t.is_integer(type_) or t.is_decimal(type_) or t.is_interval(type_) or type_ in (t.STRING, t.NULL)):
             raise scope.fail("B3002", f"DIV does not take {t.a_type(type_)}", expr, "write CAST(a / b AS BIGINT)")
@@ -216,7 +217,7 @@ def _quotient(scope: TypeScope, expr: Any, left: pa.DataType, right: pa.DataType
 
 
 def _whole_days(expr: exp.Expr) -> bool:
-    """A date and an interval of days: a date again."""
+    """Return whether an interval has only days: added to a date it gives a date."""
     intervals = [e.unnest() for e in (expr.this, expr.expression)]
     units = [
         i.args["unit"].name.upper()
@@ -227,7 +228,7 @@ def _whole_days(expr: exp.Expr) -> bool:
 
 
 _DAYS = (t.INT8, t.INT16, t.INT32)
-"""Types of numbers of days that a date is moved by: Spark takes no BIGINT."""
+"""Types for a number of days added to a date: Spark does not accept BIGINT."""
 
 
 def _time_arithmetic(operator: str, left: pa.DataType, right: pa.DataType) -> pa.DataType | None:

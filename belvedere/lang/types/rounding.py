@@ -1,4 +1,4 @@
-"""Types of `round`, `ceil` and `floor`: how many digits of a decimal are left."""
+"""Types of `round`, `ceil` and `floor`: the number of remaining digits of a decimal."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def rounded(scope: TypeScope, inner: Typed, places: exp.Expr | None) -> Typed:
 
 
 def _count(scope: TypeScope, places: exp.Expr) -> int:
-    """The number of digits that literals, their sums and casts come to; what is no literal at all has its own diagnostic."""
+    """Return the number of digits from literals, their sums and casts. Other expressions have their own diagnostic."""
     inner = simplify(places.copy().transform(_unwrapped))
     sign, literal = (-1, inner.this) if isinstance(inner, exp.Neg) else (1, inner)
     if isinstance(literal, exp.Null) or not is_constant(places):

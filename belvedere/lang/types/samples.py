@@ -1,7 +1,8 @@
-"""The type that fits a set of sample values.
+"""Inference of a type from sample values.
 
-In: JSON values and CSV fields. Out: kinds, merged value by value, and at last an Arrow type. A kind is None (NULLs so far), an
-Arrow type, `("list", kind)`, or a dict of field kinds. Where values do not agree the type is text: nothing is lost.
+In: JSON values and CSV fields. Out: kinds, merged value by value, and finally an Arrow type. A kind is None (NULLs so
+far), an Arrow type, `("list", kind)`, or a dict of field kinds. If values do not agree the type is text, so nothing is
+lost.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ DEEPEST = 50
 
 
 def kind_of_value(value: Any, depth: int = 0) -> SampleKind:
-    """The kind of a JSON value; what is nested deeper than `DEEPEST` is text."""
+    """Return the kind of a JSON value; values nested deeper than `DEEPEST` are text."""
     match value:
         case None:
             return None
@@ -52,7 +53,7 @@ def kind_of_value(value: Any, depth: int = 0) -> SampleKind:
 
 
 def kind_of_text(text: str) -> SampleKind:
-    """The kind of a CSV field. A number with a leading zero is text: a postal code, not a number."""
+    """Return the kind of a CSV field. A number with a leading zero is text: it may be a postal code."""
     stripped = text.strip()
     if stripped.lower() in ("true", "false"):
         return BOOLEAN
@@ -76,7 +77,7 @@ def _time_or_text(text: str) -> pa.DataType:
 
 
 def merge(left: SampleKind, right: SampleKind) -> SampleKind:
-    """The kind of values of both kinds."""
+    """Return the kind that holds values of both kinds."""
     if left is None or left == right:
         return right
     if right is None:
@@ -105,7 +106,8 @@ def _is_number(type_: pa.DataType) -> bool:
 
 
 def arrow_type(kind: SampleKind) -> pa.DataType:
-    """The Arrow type of a kind; text where there were only NULLs. Types of Parquet files become those that scripts know."""
+    """Return the Arrow type of a kind; text if there were only NULLs. Types of Parquet files become those that scripts
+    know."""
     if kind is None:
         return STRING
     if isinstance(kind, dict):
@@ -120,7 +122,7 @@ UNSIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): LONG, 
 
 
 def known_type(type_: pa.DataType) -> pa.DataType:
-    """A Parquet column's type as Spark reads it: instants in UTC, signed integers, plain text."""
+    """Return a Parquet column's type as Spark reads it: instants in UTC, signed integers, plain text."""
     t = pa.types
     if t.is_timestamp(type_):
         return TIMESTAMP
@@ -132,7 +134,7 @@ def known_type(type_: pa.DataType) -> pa.DataType:
         return STRING
     if t.is_large_binary(type_) or t.is_fixed_size_binary(type_) or t.is_binary_view(type_):
         return pa.binary()
-    if t.is_decimal(type_):  # one with more digits than a DECIMAL has is read as text
+    if t.is_decimal(type_):  # a decimal with more digits than DECIMAL allows is read as text
         return STRING if type_.precision > MAX_DIGITS else pa.decimal128(type_.precision, type_.scale)
     if any(
         is_list(type_)

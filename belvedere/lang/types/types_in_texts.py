@@ -1,6 +1,6 @@
-"""Types that a text among the arguments says: `from_json(x, 'a INT')`, `to_number(x, '99.9')`, `variant_get(v, '$.a', 'int')`.
+"""Types given by a text argument: `from_json(x, 'a INT')`, `to_number(x, '99.9')`, `variant_get(v, '$.a', 'int')`.
 
-In: a call. Out: its type, or a diagnostic where the text is no constant or says no type.
+In: a call. Out: its type, or a diagnostic if the text is not a constant or not a type.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NUMBER_FORMAT = re.compile(r"(?i)(?:MI|S)?[$L]?(?P<whole>[09,G]*)(?:[.D](?P<fra
 
 
 def from_text(scope: TypeScope, expr: Any) -> Typed:
-    """`from_json(text, 'a INT, b STRING')`, `from_csv` and `from_xml`: the type is in the text of the schema."""
+    """Return the type of `from_json(text, 'a INT, b STRING')`, `from_csv` and `from_xml`: the schema text gives it."""
     name = shown_name(expr)
     arguments = children(expr)
     schema = arguments[1] if len(arguments) > 1 else None
@@ -52,7 +52,7 @@ def _type_of(text: str) -> pa.DataType | None:
         return None
     empty = (
         found is not None and pa.types.is_struct(found) and not found.num_fields
-    )  # what the parser cannot read it leaves out
+    )  # sqlglot drops the parts that it cannot parse
     return None if empty else found
 
 
@@ -60,11 +60,11 @@ OPTIONS = {
     **dict.fromkeys(("FromJson", "from_json", "from_csv", "from_xml"), 2),
     **dict.fromkeys(("JSONFormat", "to_csv", "to_xml", "schema_of_json", "schema_of_csv", "schema_of_xml"), 1),
 }
-"""Which argument of a function, counted from 0, has options."""
+"""Index, from 0, of the argument of a function that holds options."""
 
 
 def check_options(scope: TypeScope, call: exp.Expr) -> None:
-    """Options are `map('mode', 'FAILFAST')`: texts that are the same for all rows."""
+    """Check that options are a map of constant texts, such as `map('mode', 'FAILFAST')`."""
     place = OPTIONS.get(function_name(call))
     given = children(call) if place is not None else []
     if place is None or len(given) <= place:
@@ -77,7 +77,7 @@ def check_options(scope: TypeScope, call: exp.Expr) -> None:
 
 
 def to_number(scope: TypeScope, expr: Any) -> Typed:
-    """`to_number(text, '$99.9')`: as many digits as the format has."""
+    """Return the type of `to_number(text, '$99.9')`: a decimal with the digits of the format."""
     text, written = children(expr)
     if scope.type(text) not in (t.STRING, t.NULL):
         raise scope.fail(
@@ -93,7 +93,7 @@ def to_number(scope: TypeScope, expr: Any) -> Typed:
 
 
 def variant_get(scope: TypeScope, expr: Any) -> Typed:
-    """`variant_get(v, '$.a', 'int')`: a value of that type, or of VARIANT where none is said."""
+    """Return the type of `variant_get(v, '$.a', 'int')`: the given type, or VARIANT by default."""
     value, _, *rest = children(expr)
     if scope.type(value) not in (VARIANT, t.NULL):
         hint = "write variant_get(parse_json(text), '$.a', 'int'), or get_json_object(text, '$.a')"

@@ -22,14 +22,14 @@ from belvedere.syntax.query_tree import span_of
 
 
 class SubqueryValue(exp.Expression):
-    """The value of a subquery that lowering has yet to join in: `typed` is its type, `expressions` are the outer values."""
+    """Value of a subquery that lowering has not joined yet: `typed` is its type, `expressions` are the outer values."""
 
     arg_types: ClassVar[dict[str, bool]] = {"entry": True, "typed": True, "expressions": False}
 
 
 @dataclass
 class TypeScope(ABC):
-    """Known columns and parameters; `variables` are those of the lambdas around."""
+    """Known columns and parameters; `variables` are those of the enclosing lambdas."""
 
     columns: Mapping[str, Typed]
     file: str = ""
@@ -38,18 +38,18 @@ class TypeScope(ABC):
 
     @abstractmethod
     def typed(self, expr: exp.Expr) -> Typed:
-        """Type and nullability of an expression."""
+        """Return type and nullability of an expression."""
 
     @abstractmethod
     def has_rule(self, expr: exp.Expr) -> bool:
-        """Whether this kind of expression has a rule of its own, beside those by a function's name."""
+        """Return whether this kind of expression has a rule of its own, in addition to those by a function's name."""
 
     def type(self, expr: exp.Expr) -> pa.DataType:
-        """The Arrow type alone."""
+        """Return only the Arrow type."""
         return self.typed(expr).type
 
     def condition(self, expr: exp.Expr, place: exp.Expr | None = None, *, untyped: bool = False) -> Typed:
-        """Type a condition, which must be a BOOLEAN; `place` is where it is written, if not in the expression.
+        """Return the type of a condition, which must be BOOLEAN; `place` is its position if the expression has none.
 
         `untyped`: whether a NULL without a CAST is allowed, as next to AND.
         """
@@ -66,7 +66,7 @@ class TypeScope(ABC):
         raise self.fail("B3002", message, place or expr, hint)
 
     def common(self, parts: Iterable[exp.Expr], null_if: Callable[[Iterable[bool]], bool] = any) -> Typed:
-        """The type that all parts fit into; nullable where any of them is, or all."""
+        """Return the type that all parts fit into; nullable by `null_if` (any or all) over the parts."""
         typed = [(part, self.typed(part)) for part in parts]
         result: pa.DataType = t.NULL
         for written, part in typed:
@@ -78,7 +78,7 @@ class TypeScope(ABC):
         return Typed(result, null_if(part.nullable for _, part in typed))
 
     def fail(self, code: str, message: str, expr: Any, hint: str | None = None) -> BelvedereError:
-        """An error at an expression."""
+        """Return an error at an expression."""
         place = span_of(expr, self.file) if isinstance(expr, exp.Expr) else None
         return fail(code, message, span=place, hint=hint)
 
@@ -87,7 +87,7 @@ TypeRule = Callable[[TypeScope, Any], Typed]
 
 
 def children(expr: exp.Expr) -> list[exp.Expr]:
-    """The argument expressions of a node, in the order of its class's arguments; names and options left out."""
+    """Return the argument expressions of a node, in the order of its class's arguments, without names and options."""
     found: list[exp.Expr] = []
     for name in expr.arg_types:
         value = expr.args.get(name)
