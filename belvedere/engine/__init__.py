@@ -1,1 +1,1 @@
-"""The epoch: stages, rows wherever they are, costs. No PySpark."""
+"""The epoch: stages, rows in memory or in files, costs. It does not import PySpark."""

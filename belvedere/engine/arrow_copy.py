@@ -1,8 +1,9 @@
-"""Rows that Arrow moves as they are: a projection of plain columns whose key and access paths are whole numbers or times needs no Spark.
+"""Rows that Arrow copies unchanged. A projection of plain columns whose key and access paths are integers or times
+needs no Spark.
 
-In: a plan, a relation. Out: the rows as the relation has them, with `_key` and hashes, equal to those that Spark's SQL makes
-(`belvedere.engine.sql.row_identity`). The hash of a path is Spark's `xxhash64`: XXH64 of each value as eight bytes, seeded with the hash of
-the one before; a NULL leaves it as it was.
+In: a plan, a relation. Out: the rows of the relation, with `_key` and hashes equal to those of Spark's SQL
+(`belvedere.engine.sql.row_identity`). The hash of a path is Spark's `xxhash64`: XXH64 of each value as eight bytes,
+seeded with the hash of the previous value; a NULL leaves it unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _P4, _P5 = np.uint64(0x85EBCA77C2B2AE63), np.uint64(0x27D4EB2F165667C5)
 
 
 def moved_columns(plan: Node) -> dict[str, str] | None:
-    """The column of the scan behind each column of a plan that only chooses and renames; None for other plans."""
+    """Return the scan column behind each column of a plan that only selects and renames, or None for other plans."""
     if isinstance(plan, Scan):
         return {n: n for n in plan.schema.names}
     if not isinstance(plan, Project) or (below := moved_columns(plan.input)) is None:
@@ -39,7 +40,8 @@ def moved_columns(plan: Node) -> dict[str, str] | None:
 
 
 def is_identified(relation: Relation, paths: Sequence[Path] | None = None) -> bool:
-    """Whether `_key` and the hashes of a relation's paths (of all, without any given) follow from whole numbers and times."""
+    """Return whether `_key` and the hashes of a relation's paths (all paths by default) depend only on integers and
+    times."""
     schema, key = relation.schema, relation.schema.key or ()
     types = {c.name: c.type for c in schema}
     chosen = relation.paths if paths is None else paths
@@ -57,7 +59,7 @@ def _is_word(type_: pa.DataType, hashed_as: pa.DataType) -> bool:
 def identified(
     table: pa.Table, relation: Relation, extra: Sequence[str] = (), paths: Sequence[Path] | None = None
 ) -> pa.Table:
-    """The relation's columns of a table with `_key` and the hashes of paths, and `extra` columns behind them."""
+    """Return the relation's columns of a table, with `_key`, the hashes of paths, and the `extra` columns."""
     schema: Schema = relation.schema
     texts = [pc.fill_null(table[n].cast(pa.string()), NULL_MARK) for n in schema.key or ()]
     key = texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, "|")
@@ -73,7 +75,7 @@ def identified(
 
 
 def hashes(columns: Sequence[pa.Array], size: int) -> npt.NDArray[np.int64]:
-    """Spark's `xxhash64` of whole numbers and times."""
+    """Return Spark's `xxhash64` of integers and times."""
     found = np.full(size, _SEED if columns else 0, np.uint64)
     for column in columns:
         whole = column.cast(pa.int64())
@@ -86,7 +88,10 @@ def hashes(columns: Sequence[pa.Array], size: int) -> npt.NDArray[np.int64]:
 def hashes_with_number(
     first: npt.NDArray[np.int64], values: npt.NDArray[np.int64], is_first: bool
 ) -> npt.NDArray[np.int64]:
-    """`xxhash64` of what these hashes are of and a whole number behind it; `is_first`: of the numbers alone."""
+    """Return the `xxhash64` of the columns behind these hashes followed by an integer.
+
+    `is_first`: of the integers alone.
+    """
     seed = np.full(len(first), _SEED, np.uint64) if is_first else first.view(np.uint64)
     return _hashed(values.view(np.uint64), seed).view(np.int64)
 

@@ -1,7 +1,7 @@
-"""Take in an epoch's rows of a table without a key: deletions take out equal rows, one for one, the oldest first.
+"""Ingests an epoch's rows of a table without a key. A deletion removes one equal row, the oldest first.
 
-In: rows with their hash and `_weight`. Out: the table's delta. However many rows come and go, and however many rows are equal, what
-is looked at in the driver are the different rows of a piece of the deletions, and one batch of the stored rows at a time.
+In: rows with their hash and `_weight`. Out: the table's delta. For any number of inserted, deleted and equal rows, the
+driver holds only the distinct rows of a piece of the deletions, and one batch of the stored rows at a time.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ LOOKED_AT = 1_000
 """Maximum number of rows held as Python values at once."""
 MIN_BYTES = 4_096
 PYTHON = 16
-"""Factor for the memory of rows held as Python values."""
+"""Factor by which rows held as Python values need more memory."""
 
 
 def ingest_bag(table: Input, rows: Rows, work: Work) -> Rows:
-    """Store what came, take out what goes. Raises B6010 where there is no row to take out."""
+    """Store inserted rows and remove deleted ones. Raises B6010 if there is no row to remove."""
     names = without(rows, WEIGHT)
     work.storage.append_stream(table.id, rows.where(coming, names))
     leaving = work.compute.keep(rows.where(going, names))
@@ -59,7 +59,7 @@ def ingest_bag(table: Input, rows: Rows, work: Work) -> Rows:
 
 
 def _found(table: Input, going: Rows, work: Work) -> Iterator[pa.Table]:
-    """The stored rows that are taken out."""
+    """Yield the stored rows to remove."""
     path, compute = work.output.paths[0].name, work.compute
     few = going.is_collected and going.num_rows <= LOOKED_AT
     ordered = going if few else in_order(going, [quote(path)], work.name("s0", "going"), compute)
@@ -74,7 +74,7 @@ def _found(table: Input, going: Rows, work: Work) -> Iterator[pa.Table]:
 
 
 def _taken(table: Input, stored: Rows, going: pa.Table) -> Iterator[pa.Table]:
-    """For each row to take out one equal stored row, the oldest first. Raises B6010 where there are too few."""
+    """Yield for each deletion one equal stored row, the oldest first. Raises B6010 if there are too few."""
     names = [c.name for c in table.schema if not c.hidden]
     requested: Counter[Hashable] = Counter()
     shown: dict[Hashable, dict[str, Any]] = {}
@@ -104,12 +104,12 @@ def _taken(table: Input, stored: Rows, going: pa.Table) -> Iterator[pa.Table]:
 
 
 def _looked_at(rows: pa.Table) -> Iterator[pa.Table]:
-    """As many rows at a time as are Python values at once."""
+    """Yield the rows in pieces that fit in memory as Python values."""
     return (rows.slice(n, LOOKED_AT) for n in range(0, rows.num_rows, LOOKED_AT))
 
 
 def _without(rows: Rows, brief: Rows, work: Work) -> Rows:
-    """The rows whose number is not among these."""
+    """Return the rows whose number is not among those of `brief`."""
     if brief.is_collected:
         known = with_hash(UID, hashes_in(brief, UID))
         return work.compute.keep(rows.where(lambda b: pc.invert(known(b))))

@@ -24,7 +24,7 @@ class Costs:
     whole: list[str] = field(default_factory=list)
 
     def has_rows(self, relation: str, least: int, count: Callable[[str], int]) -> bool:
-        """Return whether a relation has at least `least` rows; one that had them once is not recounted."""
+        """Return whether a relation has at least `least` rows. A relation that once had them is not recounted."""
         if relation not in self.rows or self.rows[relation] < least:
             self.rows[relation] = count(relation)
         return self.rows[relation] >= least
@@ -32,7 +32,8 @@ class Costs:
     def is_most(
         self, changed: Sequence[int], relations: Sequence[str], count: Callable[[str], int], crossed: bool
     ) -> bool:
-        """Whether a third of all rows of the relations changed, or more; where they are `crossed`, of all their pairs."""
+        """Return whether at least a third of all rows of the relations changed; if they are `crossed`, of all their
+        pairs."""
         if not crossed and sum(changed) < self.least:
             return False
         if not crossed and sum(changed) * SHARE < sum(self.rows.get(n, 0) for n in set(relations)):

@@ -12,13 +12,13 @@ class Deliveries(Protocol):
     """Deliveries to sinks: `belvedere.connectors.exporting.exports.Exports`."""
 
     def deliver(self, epoch: int, memories: Memories) -> None:
-        """Send what was committed and not delivered yet."""
+        """Send committed changes that are not delivered yet."""
 
     def catch_up(self, wait: bool = False) -> tuple[str, ...]:
-        """Try sinks again that were away; `wait`: until they have all. What people should know."""
+        """Retry sinks that were unavailable; `wait`: until they have all changes. Return notices for the user."""
 
     def forget(self, transaction: Transaction) -> None:
-        """Drop what was delivered."""
+        """Delete delivered changes."""
 
     def close(self) -> None:
-        """Let go of the sinks."""
+        """Close the sinks."""

@@ -1,7 +1,7 @@
-"""Run epochs: arrivals in, one transaction over all views out.
+"""Runs epochs: each processes arrivals, and changes all views in one transaction.
 
-In: a catalog, its pipeline, an open store, what computes queries. Out: per epoch an `EpochReport`. The engine decides nothing
-about how a view is kept (the pipeline says so) and nothing about when an epoch runs (the caller does).
+In: a catalog, its pipeline, an open store, a `Compute`. Out: per epoch an `EpochReport`. The pipeline decides how a
+view is kept, and the caller decides when an epoch runs; the engine decides neither.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ from belvedere.values.instants import microseconds
 SLOW_EPOCH_SECONDS = 10.0
 """Seconds after which a slow epoch is logged. The first epoch has its own limit."""
 STATE = "state"
-"""In the epoch row's `extra`: where the manifest of the state lies."""
+"""Name in the epoch row's `extra`: the place of the state's manifest."""
 
 
 class Undone(Exception):
-    """A trial of an epoch came to its end."""
+    """Raised at the end of a trial of an epoch."""
 
 
 class Engine:
@@ -89,7 +89,7 @@ class Engine:
         exports: Deliveries,
         again: Collection[str] = frozenset(),
     ):
-        """`again` are the inputs whose rows so far can be read from their sources once more."""
+        """`again` are the inputs whose rows so far can be re-read from their sources."""
         self.catalog = catalog
         self.pipeline = pipeline
         self.store, self.state = store, state
@@ -109,9 +109,10 @@ class Engine:
         measured = Measured.of_document(row.extra.get(MEASURED) if row else None)
         self.meter = Meter(measured.only(pipeline.relations, catalog.endpoints))
         self.driver_bytes = self.task_jobs = 0
-        """Since the start: bytes of rows through this process, and jobs whose tasks have looked up or changed state."""
+        """Since the start: bytes of rows that passed through this process, and number of jobs whose tasks looked up or
+        changed state."""
         self._due: int | None = None
-        """The time of the next epoch that time alone makes, once it was asked for."""
+        """Cached time of the next epoch that time alone requires."""
         self.exports.deliver(self.last.number, self.last.memories)
 
     def run_epoch(
@@ -129,11 +130,12 @@ class Engine:
     ) -> EpochReport:
         """Bring all views up to date with `arrivals` (by input id) at `clock`, in one transaction.
 
-        `records` are rows for stored tables outside the pipeline (rejected rows, files read), appended as they are, or changed where they
-        have `_weight`; `spans` say of what part of their sources the arrivals are, `times` when they arrived if not with the epoch.
-        `bounds` is the document of the inputs' clocks where the caller has judged the arrivals by them; else that is done here.
-        A `trial` is undone instead of committed, and raises `Undone`.
-        Raises BelvedereError, with the store at the last epoch, where a view cannot be computed or the store cannot commit.
+        `records` are rows for stored tables outside the pipeline (rejected rows, files read). They are appended
+        unchanged, or applied as changes if they have `_weight`. `spans` are the ranges of their sources from which the
+        arrivals come. `times` are their times of arrival if these differ from the epoch's. `bounds` is the document of
+        the inputs' clocks if the caller has checked the arrivals against them; otherwise the engine does. A `trial` is
+        rolled back instead of committed, and raises `Undone`. Raises BelvedereError, with the store at the last epoch,
+        if a view cannot be computed or the store cannot commit.
         """
         started = time.perf_counter()
         if self.last.clock is not None:
@@ -169,7 +171,7 @@ class Engine:
             return replace(report, total_seconds=total, failing=failing, healed=healed, quarantined=self.quarantined)
 
     def try_epoch(self, arrivals: Arrivals, clock: datetime, bounds: Mapping[str, Any]) -> None:
-        """Do all the work of an epoch but its commit, without a trace. Raises what an epoch raises."""
+        """Do all the work of an epoch except the commit, and leave no trace. Raises what an epoch raises."""
         with contextlib.suppress(Undone):
             self.run_epoch(arrivals, clock, bounds=bounds, trial=True)
 
@@ -186,7 +188,10 @@ class Engine:
         keep_deltas: bool,
         trial: bool,
     ) -> tuple[Attempt, EpochReport]:
-        """One attempt: committed, or nothing has happened. What it leaves in quarantine may have lost what it misses."""
+        """Run one attempt, which is committed or has no effect.
+
+        Stages that it leaves in quarantine may lose the changes that they miss.
+        """
         passed = PASSED.bytes
         self.state.begin()
         transaction = self.store.begin(self.compute.memory.chunk)
@@ -239,7 +244,10 @@ class Engine:
         bounds: Mapping[str, Any] | None,
         times: Mapping[str, ArrivalTimes],
     ) -> tuple[EpochContext, dict[str, StampedRows], int, dict[str, float]]:
-        """All that an epoch changes, in its open transaction: what was taken in, the next free `_uid`, seconds per stage."""
+        """Compute all changes of an epoch in its open transaction.
+
+        Return the ingested rows, the next free `_uid`, and seconds per stage.
+        """
         reported = self.tables.prepare(storage, self.store)
         tellers = self.tables.tellers
         if bounds is None:
@@ -280,7 +288,7 @@ class Engine:
         return context, taken, next_uid, seconds
 
     def _explaining(self, relation: str) -> AbstractContextManager[None]:
-        """Errors within are those of the view that the stage of a relation is made for."""
+        """Open a context whose errors are attributed to the view for which the relation's stage is made."""
         prepared = next(p.prepared for p in self.stages if p.stage.output == relation)
         return self.compute.explaining(prepared, self.catalog)
 
@@ -291,8 +299,9 @@ class Engine:
         return count_rows(self.last.row_counts, served, self.tables.fresh.union(self.tables.copied), transaction)
 
     def _measure(self, context: EpochContext, seconds: Mapping[str, float], clock: datetime) -> Measured:
-        """Return the measurements including this epoch; an epoch that fills relations is not representative of later
-        ones.
+        """Return the measurements including this epoch.
+
+        An epoch that fills relations is not representative of later ones.
         """
         if context.fresh:
             return self.meter.known
@@ -340,7 +349,7 @@ class Engine:
     def _ingest(
         self, arrivals: Arrivals, times: Mapping[str, ArrivalTimes], context: EpochContext
     ) -> tuple[dict[str, StampedRows], int]:
-        """Take all inputs' rows in; the next free `_uid` comes back with them."""
+        """Ingest the rows of all inputs. Return them with the next free `_uid`."""
         taken: dict[str, StampedRows] = {}
         arrivals, next_uid = in_order(arrivals, self.last.next_uid, self.last.clock, context.clock)
         for stage, prepared in self.stages:
@@ -361,7 +370,10 @@ class Engine:
         return taken, next_uid
 
     def _run_stages(self, context: EpochContext, cordon: Cordon, healing: Healing) -> dict[str, float]:
-        """Run all stages that are well, each after those that make what it reads; seconds of those whose output changed."""
+        """Run all stages that have not failed, each after the stages that it reads.
+
+        Return the seconds of those whose output changed.
+        """
         tasks = [
             Task(
                 p.stage.output,
@@ -392,26 +404,27 @@ class Engine:
 
     @property
     def quarantined(self) -> dict[str, int | None]:
-        """The public views in quarantine, each with its last good epoch."""
+        """Return the public views in quarantine, each with its last good epoch."""
         found = quarantined(self.quarantine.failed)
         return {n: e for n, e in found.items() if n in self.catalog.public and n in self.catalog.views}
 
     def is_due(self, now: datetime) -> bool:
-        """Whether an epoch without rows would do something: it fills new and changed views, time changes a view, or heals one."""
+        """Return whether an epoch without rows has work to do: filling new or changed views, changing a view by time,
+        or healing one."""
         if self._due is None:
             self._due = self._next_due()
         return microseconds(now) >= self._due or self.is_to_heal(now)
 
     def is_to_heal(self, now: datetime) -> bool:
-        """Whether views in quarantine are to be tried again."""
+        """Return whether views in quarantine are due for a retry."""
         return bool(self.quarantine.due(now))
 
     def try_again(self) -> None:
-        """Let the next epoch try all views in quarantine."""
+        """Make the next epoch retry all views in quarantine."""
         self.quarantine.try_again()
 
     def _next_due(self) -> int:
-        """The time at which time alone may change a view next, in microseconds."""
+        """Return the next time, in microseconds, at which time alone may change a view."""
         blocked = self.quarantine.isolation.cordon_of(self.quarantine.failed, ()).blocked
         if self.last.clock is None or self.tables.fresh - blocked or self.tables.refilled:
             return NEVER
@@ -427,25 +440,25 @@ class Engine:
         return NEVER if found is None else found.least(column)
 
     def counts(self) -> dict[str, int]:
-        """How many rows each arranged relation has."""
+        """Return the number of rows of each arranged relation."""
         return {name: found.count for name, found in self.state.arrangements.items()}
 
     def rows(self, relation: str) -> pa.Table:
-        """All rows of an arranged relation, with Arrow types of the catalog."""
+        """Return all rows of an arranged relation, with Arrow types of the catalog."""
         found = self.state.arrangements[relation]
         return pa.Table.from_batches(found.look_up(None, None), found.arranged.schema)
 
     def rows_of(self, relation: str, keys: pa.Table) -> pa.Table:
-        """The rows of an arranged relation that have these keys; none where it is not arranged."""
+        """Return the rows of an arranged relation with these keys; empty if it is not arranged."""
         return rows_of_keys(self.pipeline.relations.get(relation), self.state, self.compute, keys)
 
     def discard(self) -> None:
-        """Let go of all files; Spark's process ends by itself."""
+        """Release all files. Spark's process ends by itself."""
         self.compute.discard()
         self.state.close()
 
     def close(self) -> None:
-        """Drop temporary views and scratch files, let the files of state go; the store stays open."""
+        """Drop temporary views and scratch files, and release the files of state. The store stays open."""
         self.exports.close()
         self.compute.close()
         self.state.close()

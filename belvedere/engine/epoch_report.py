@@ -24,17 +24,17 @@ class EpochReport:
     whole: tuple[str, ...] = ()
     """The relations that were recomputed whole, since most of their input changed or is new to them."""
     driver_bytes: int = 0
-    """Bytes of rows that have passed through this process."""
+    """Bytes of rows that passed through this process."""
     task_jobs: int = 0
-    """Jobs whose tasks have looked up or changed state."""
+    """Number of jobs whose tasks looked up or changed state."""
     failing: tuple[Failed, ...] = ()
     healed: tuple[Failed, ...] = ()
-    """The stages that have failed in it and are in quarantine now, and those that are no more."""
+    """The stages that have failed in it and are in quarantine now, and those that have recovered."""
     quarantined: Mapping[str, int | None] = field(default_factory=dict)
     """The public views in quarantine after it, each with its last good epoch."""
     deltas: Mapping[str, pa.Table] = field(default_factory=dict)
-    """The changes of stored relations, with `_weight`, where the caller asked for them."""
+    """The changes of stored relations, with `_weight`, if the caller requested them."""
     arrivals: Mapping[str, pa.Table] = field(default_factory=dict)
-    """The stamped rows of each input, where the caller asked for deltas."""
+    """The stamped rows of each input, if the caller requested deltas."""
     bounds: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
-    """The bounds of the inputs' event-time columns, where the caller asked for deltas."""
+    """The bounds of the inputs' event-time columns, if the caller requested deltas."""

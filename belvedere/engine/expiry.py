@@ -79,7 +79,9 @@ def relation_bounds(
 
 
 class Expiry:
-    """Rows leave at the end of each epoch: those that bounds have made final, and those of inputs that are served for a while only."""
+    """Rows leave at the end of each epoch: those that bounds have made final, and those of inputs that are served for
+    a while only.
+    """
 
     def __init__(self, pipeline: Pipeline):
         self._pipeline = pipeline
@@ -145,6 +147,8 @@ def _least(needs: Iterator[Bounds]) -> Bounds:
 
 
 def _times(relation: Relation, bounds: Bounds) -> dict[str, int]:
-    """The bounds of its columns of time, in the order of the schema: the columns are a part of what is stored with its rows."""
+    """The bounds of its columns of time, in the order of the schema: the columns are a part of what is stored with
+    its rows.
+    """
     names = (c.name for c in relation.schema if c.type == TIMESTAMP)
     return {n: bounds[n] for n in names if bounds.get(n, FOREVER) != FOREVER}

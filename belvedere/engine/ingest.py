@@ -67,7 +67,9 @@ def in_order(
 def receive(
     given: pa.Table | Rows | SparkFrame, table: Input, first_uid: int, work: Work, times: ArrivalTimes = NO_TIMES
 ) -> StampedRows | None:
-    """Stamp what arrived, at these times; None where nothing did. Many rows of a data frame stay in Spark, and arrive with the epoch."""
+    """Stamp what arrived, at these times; None where nothing did. Many rows of a data frame stay in Spark, and arrive
+    with the epoch.
+    """
     if is_frame(given):
         rows = given.count()
         if rows > work.compute.small:
@@ -141,7 +143,9 @@ def stamp(arrivals: pa.Table, table: Input, first_uid: int, clock: datetime, tim
 
 
 def _stamped_columns(table: Input, given: Collection[str]) -> Iterator[tuple[pa.Field, bool, bool]]:
-    """The columns of stamped rows, each with whether the arrivals have it, and whether the clock takes the place of its NULLs."""
+    """The columns of stamped rows, each with whether the arrivals have it, and whether the clock takes the place of
+    its NULLs.
+    """
     for field in table.schema.arrow.append(WEIGHT_FIELD):
         is_given = field.name in given
         yield field, is_given, is_given and field.name == ROWTIME and table.schema[ROWTIME].hidden
@@ -177,7 +181,9 @@ def _changes(table: Input, stamped: Rows, count: int, work: Work) -> Rows:
 
 
 def whole_input(table: Input, past: Rows, arrived: StampedRows | None, work: Work) -> Rows:
-    """All rows of an input that only grows: those of before, which were stamped then, and what arrives now. Nothing is stored."""
+    """All rows of an input that only grows: those of before, which were stamped then, and what arrives now. Nothing
+    is stored.
+    """
     names = past.schema.names
     now = () if arrived is None else arrived.stamped.batches(names)
     both = (pa.RecordBatch.from_arrays(b.columns, schema=past.schema) for b in chain(past.batches(), now))

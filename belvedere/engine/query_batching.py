@@ -49,7 +49,9 @@ class Task:
 
 
 class QueryBatching(Generic[Question, Answer]):
-    """Runs tasks; `together` answers questions that are asked at one time, each by an answer or by the error that it raises."""
+    """Runs tasks; `together` answers questions that are asked at one time, each by an answer or by the error that it
+    raises.
+    """
 
     def __init__(self, together: Callable[[Sequence[Question]], Sequence[Answer | Exception]]):
         self._together = together

@@ -16,7 +16,9 @@ from belvedere.schema import KEY, Schema
 
 
 def name_in_script(relation: str) -> str:
-    """A relation as the script calls it: `Hot` for an operator's own state (`Hot$1`) and for earlier definitions (`Hot~1`)."""
+    """A relation as the script calls it: `Hot` for an operator's own state (`Hot$1`) and for earlier definitions
+    (`Hot~1`).
+    """
     return shown_names(relation.partition("$")[0]).partition("~")[0].partition(" (definition")[0]
 
 
@@ -66,7 +68,9 @@ class Relation:
 
     @property
     def loses_rows(self) -> bool:
-        """Whether rows leave that still count: what is there is enough for its readers key by key, and not all of it."""
+        """Whether rows leave that still count: what is there is enough for its readers key by key, and not
+        all of it.
+        """
         return bool(self.final or self.serves)
 
     @property

@@ -71,7 +71,9 @@ class Stage:
     emits_changes: ClassVar[bool] = False
     """Whether its rows report changes of its slot's relation: after a recomputation they report the differences."""
     defers: ClassVar[bool] = False
-    """Whether it can leave its change to be computed within the query of its one reader, so that the output needs no rows of its own."""
+    """Whether it can leave its change to be computed within the query of its one reader, so that the output needs no
+    rows of its own.
+    """
     reads_once: ClassVar[bool] = False
     """Whether one query of the stage reads each change, so that what makes the change may be a part of that query."""
     reads_keys: ClassVar[bool] = True
@@ -137,7 +139,9 @@ class Stage:
     # --- expiry: which rows bounds make final
 
     def bounds(self, inputs: Known, relations: Mapping[str, Bounds]) -> Bounds:
-        """The bounds of the output's columns; `relations` are those before it, `inputs` the bounds of settled inputs."""
+        """The bounds of the output's columns; `relations` are those before it, `inputs` the bounds of settled
+        inputs.
+        """
         if any(needs_clock(n) for n in self.plan.walk()):
             return {}  # time alone takes rows away
         return bounds_of(self.plan, slots_known(self.slots, relations))
@@ -147,7 +151,9 @@ class Stage:
         return own
 
     def reads_from(self, slot: Slot, now: BoundsNow) -> Bounds:
-        """Bounds of a slot's columns below which the stage looks no row up again; empty where it needs rows however old."""
+        """Bounds of a slot's columns below which the stage looks no row up again; empty where it needs rows however
+        old.
+        """
         return {}
 
     def final_states(self, relations: Mapping[str, Bounds]) -> Mapping[str, Bounds]:

@@ -1,10 +1,10 @@
-"""Buckets: how rows are shared out among tasks.
+"""Buckets: distribution of rows among tasks.
 
 A bucket is a range of the hashes of one column; it needs no files of its own.
 
-In: rows with the column. Out: what Spark sends to the task of each bucket, and how a task takes it apart again. All
-rows with one value are one task's, which the exchange says and the tasks check: each bucket has one mark, and a task
-with rows of a bucket has its mark.
+In: rows with the column. Out: the rows that Spark sends to the task of each bucket, and the parsing in the task. All
+rows with the same value must go to one task. The exchange ensures this and the tasks check it: each bucket has one
+mark, and a task with rows of a bucket must have its mark.
 """
 
 from __future__ import annotations
@@ -25,17 +25,15 @@ from belvedere.state.hashing import Numbers
 
 BUCKET, KIND = "_b", "_kind"
 MARK, KEY_ALONE, NEW = range(3)
-"""The kinds of row that a task is sent: the mark of a bucket, a key without a row, a new row."""
+"""Kinds of row sent to a task: the mark of a bucket, a key without a row, a new row."""
 
 
 @dataclass(frozen=True)
 class Sent:
-    """Rows that go to tasks by their column `by`.
+    """Rows that are sent to tasks by their column `by`.
 
-    `columns` says for the arrangement's columns which of the rows' columns they are.
-
-    Rows that do not fulfil `new` (None: all do) go as keys alone, or not at all where it `drops` them; `is_keys`:
-    all are keys.
+    `columns` maps the arrangement's columns to those of the rows. Rows that do not satisfy `new` (None: all do) are
+    sent as keys alone, or not at all if it `drops` them. `is_keys`: all rows are keys.
     """
 
     rows: Rows
@@ -47,38 +45,38 @@ class Sent:
 
 
 def bits_of(buckets: int) -> int:
-    """The leading bits of a hash that say the bucket, for a power of two."""
+    """Return the number of leading bits of a hash that determine the bucket, for a power of two."""
     return buckets.bit_length() - 1
 
 
 def bucket_sql(hash_: str, buckets: int) -> str:
-    """The number of the bucket, as Spark SQL over a hash."""
+    """Return the number of the bucket, as Spark SQL over a hash."""
     bits = bits_of(buckets)
     return f"CAST(shiftright({hash_}, {64 - bits}) + {buckets // 2}L AS INT)" if bits else "0"
 
 
 def buckets_of(hashes: Numbers, buckets: int) -> Numbers:
-    """The same of hashes at hand."""
+    """Return the buckets of hashes in memory."""
     bits = bits_of(buckets)
     return (hashes >> np.int64(64 - bits)) + np.int64(buckets // 2) if bits else np.zeros(len(hashes), np.int64)
 
 
 def hash_sql(column: str, is_text: bool) -> str:
-    """The hash that says the bucket: an access path is one."""
+    """Return the hash that determines the bucket. An access path is already a hash."""
     return f"xxhash64({column})" if is_text else column
 
 
 @dataclass(frozen=True)
 class KeyFiles:
-    """Keys of an access path in scratch files, each with the name of the column in it.
+    """Keys of an access path in scratch files, each with the name of its key column.
 
-    Each task reads them, and takes its share.
+    Each task reads all files, and takes its share.
     """
 
     files: tuple[tuple[Path, str], ...]
 
     def share(self, own: set[int], buckets: int) -> pa.Array:
-        """The keys of these buckets."""
+        """Return the keys of these buckets."""
         parts = []
         for path, column in self.files:
             with pq.ParquetFile(path, pre_buffer=False) as file:
@@ -98,11 +96,11 @@ class Share:
     strays: set[int] = field(default_factory=set)
     rows: list[pa.RecordBatch] = field(default_factory=list)
     keys: pa.Array | None = None
-    """The keys without a row, where rows go by `_key`."""
+    """Keys without a row, if rows are sent by `_key`."""
 
 
 def share_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Share:
-    """Take apart what Spark sends: columns are called by number; `schema` is the arrangement's."""
+    """Parse the rows that Spark sends, whose columns have numbers as names. `schema` is the arrangement's."""
     found, seen, keys = Share(), set(), []
     for batch in batches:
         numbers, kinds = batch.column(BUCKET).to_numpy(), batch.column(KIND).to_numpy()

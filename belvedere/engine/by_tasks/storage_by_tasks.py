@@ -1,10 +1,10 @@
 """Stored relations that tasks in other processes look up and change.
 
-Of a large epoch the driver sees places and counts.
+In a large epoch the driver sees only places and counts.
 
-In: the state, keys and rows wherever they are. Out: rows in scratch files. None where the driver does it itself: the
-rows are few, there are no such processes, they do not see the state, or the rows have types that do not go through
-files.
+In: the state; keys and rows, in memory or in files. Out: rows in scratch files. The result is None if the driver must
+do the work: the rows are few, there are no other processes, they cannot see the state, or the rows have types that
+files do not support.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SomeKeys: TypeAlias = ColumnValues | pa.Array | None
 
 @dataclass(frozen=True)
 class _Job:
-    """One job over an arrangement: its snapshot's runs, how many buckets there are, what is sent to them."""
+    """One job over an arrangement: its snapshot's runs, the number of buckets, and the rows sent to them."""
 
     name: str
     runs: Sequence[Run]
@@ -40,7 +40,7 @@ class _Job:
 
 
 class StorageByTasks:
-    """Look-ups and changes by tasks, each where it is worth it."""
+    """Look-ups and changes by tasks, if tasks are worthwhile."""
 
     def __init__(self, state: State, compute: Compute):
         self.state, self.compute = state, compute
@@ -48,7 +48,7 @@ class StorageByTasks:
         """Jobs of this epoch that looked up or changed state."""
 
     def _arrangement(self, name: str, sizes: Iterable[int]) -> Arrangement | None:
-        """The arrangement where tasks should work on this number of rows or keys."""
+        """Return the arrangement if tasks should process this number of rows or keys."""
         found = self.state.arrangements.get(name)
         if found is None or not self.state.is_seen or not self.compute.spreads(max(sizes, default=0)):
             return None
@@ -59,9 +59,9 @@ class StorageByTasks:
     def look_up(
         self, name: str, by: str | None, keys: SomeKeys, before: bool = False, columns: Sequence[str] | None = None
     ) -> Rows | None:
-        """The stored rows with these keys of a path, or by `_key`; all of them for None.
+        """Return the stored rows with these keys of a path, or by `_key`; all of them for None.
 
-        As they were `before` this epoch.
+        `before`: as they were before this epoch.
         """
         by = None if keys is None else by
         found = self.state.arrangements.get(name)
@@ -87,7 +87,10 @@ class StorageByTasks:
     # --- changes
 
     def append(self, name: str, rows: Rows) -> bool:
-        """Put in rows of files whose `_key`s are new; whether tasks do it, each with its part of the files."""
+        """Insert rows from files whose `_key`s are new.
+
+        Return whether tasks do it, each with its part of the files.
+        """
         found = self._arrangement(name, [rows.num_rows])
         if found is None or rows.files is None:
             return False
@@ -98,12 +101,10 @@ class StorageByTasks:
         return answers is not None
 
     def replace(self, name: str, by: str | None, keys: SomeKeys, rows: NewRows, is_of_key: bool) -> Rows | None:
-        """Make `rows` the only ones of the keys; what differs.
+        """Make `rows` the only ones with the keys, and return the difference.
 
-        `is_of_key`: the path follows from the columns of `_key`.
-
-        Else two tasks could have rows of one `_key`, whose path has changed: then the keys are looked up
-        first, and all goes by `_key`.
+        `is_of_key`: the path depends only on the columns of `_key`. Otherwise two tasks could have rows with the same
+        `_key`, whose path has changed. In this case the keys are looked up first, and all rows are sent by `_key`.
         """
         found = self._changed(name, keys, rows)
         if found is None or isinstance(rows, pa.RecordBatchReader):
@@ -114,7 +115,7 @@ class StorageByTasks:
         return None if changes is None else changes.rows(found.arranged.schema.append(WEIGHT_FIELD))
 
     def _keys_before(self, name: str, found: Arrangement, by: str | None, keys: SomeKeys) -> ColumnValues:
-        """The `_key`s of the stored rows with these keys."""
+        """Return the `_key`s of the stored rows with these keys."""
         before = self.look_up(name, by, keys, columns=[KEY])
         if before is None:
             schema = pa.schema([found.arranged.schema.field(KEY)])
@@ -122,7 +123,7 @@ class StorageByTasks:
         return keys_of([(before, KEY)])
 
     def overwrite(self, name: str, by: str | None, keys: SomeKeys, rows: NewRows) -> bool:
-        """The same without the difference; whether tasks do it."""
+        """Make `rows` the only ones with the keys, without the difference. Return whether tasks do it."""
         found = self._changed(name, keys, rows)
         if found is None or isinstance(rows, pa.RecordBatchReader):
             return False
@@ -168,7 +169,7 @@ class StorageByTasks:
     def mapped(
         self, rows: Rows, schema: pa.Schema, function: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
     ) -> Rows | None:
-        """Apply a function to batches of rows, wherever they are cut."""
+        """Apply a function to batches of rows of any size."""
         if (
             rows.is_collected
             or not self.compute.spreads(rows.num_rows)
@@ -182,7 +183,7 @@ class StorageByTasks:
     # --- jobs
 
     def _sent_keys(self, by: str | None, keys: SomeKeys, but: Rows | None = None) -> tuple[list[Sent], KeyFiles | None]:
-        """How keys come to tasks: those of a path in files that each task reads, those of `_key` as rows."""
+        """Return how keys are sent to tasks: keys of a path in files that each task reads, `_key`s as rows."""
         if keys is None or by is None:
             return [], None
         array = keys.array if isinstance(keys, ColumnValues) else keys
@@ -196,7 +197,7 @@ class StorageByTasks:
         return [], KeyFiles(tuple(f for r, c in parts if not r.is_empty for f in self.compute.filed(r, c)))
 
     def _run(self, job_of: Callable[[int], _Job], size: int) -> TaskAnswers | None:
-        """Run a job, and take over what it has changed."""
+        """Run a job, and take over its changes."""
         buckets = self.compute.buckets(size)
         job = job_of(buckets)
         self.jobs += 1
@@ -204,7 +205,7 @@ class StorageByTasks:
         return self._taken(job.name, job.runs, answers, buckets)
 
     def _taken(self, name: str, runs: Sequence[Run], answers: TaskAnswers, buckets: int | None) -> TaskAnswers | None:
-        """Take over what tasks have changed; None where one does not see the state."""
+        """Take over the changes of tasks. Return None if a task cannot see the state."""
         try:
             answers.check(buckets)
         except Exception:
@@ -223,13 +224,14 @@ def _given(keys: SomeKeys) -> pa.Array | pa.RecordBatchReader | None:
 
 
 def _expected(found: Arrangement, keys: SomeKeys) -> list[int]:
-    """Rows that keys will find, part by part: as many for each key as look-ups have found so far, and at least one."""
+    """Return the estimated number of rows that keys will find, per part: the previous average per key, and at least one
+    per key."""
     for_each = max(1.0, found.found / max(1, found.asked))
     return [int(size * for_each) for size in _sizes(keys)]
 
 
 def _sizes(keys: SomeKeys) -> list[int]:
-    """How many keys there are, part by part."""
+    """Return the number of keys per part."""
     if keys is None:
         return []
     if not isinstance(keys, ColumnValues):

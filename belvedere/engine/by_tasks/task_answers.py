@@ -1,7 +1,7 @@
-"""Answers of tasks: places and counts, some 200 bytes for each file; never rows.
+"""Answers of tasks: places and counts, about 200 bytes for each file; never rows.
 
-In: what a task has found, changed or failed with. Out: batches of one schema that Spark brings to the driver, and
-there the same values.
+In: what a task has found or changed, or its error. Out: batches of one schema that Spark returns to the driver, and
+there the answers again.
 """
 
 from __future__ import annotations
@@ -41,34 +41,34 @@ def _answer(kind: str, place: FileRange = _NOWHERE, rows: int = 0, number: int =
 
 
 def batch_of(answers: Iterable[tuple[Any, ...]]) -> pa.RecordBatch:
-    """Answers as Spark brings them."""
+    """Return answers as a batch for Spark."""
     return pa.RecordBatch.from_arrays(
         [pa.array(c, f.type) for c, f in zip(zip(*answers, strict=True), ANSWER, strict=True)], schema=ANSWER
     )
 
 
 def of_bucket(number: int) -> tuple[Any, ...]:
-    """The task has had this bucket."""
+    """Report that the task has received this bucket."""
     return _answer("bucket", number=number)
 
 
 def of_stray(number: int) -> tuple[Any, ...]:
-    """The task was given rows of a bucket that is another task's."""
+    """Report that the task received rows of another task's bucket."""
     return _answer("stray", number=number)
 
 
 def of_blind() -> tuple[Any, ...]:
-    """The task does not see the folder of the state."""
+    """Report that the task cannot see the folder of the state."""
     return _answer("blind")
 
 
 def of_error(error: BelvedereError) -> tuple[Any, ...]:
-    """The task has failed in a way that another attempt would not mend."""
+    """Report an error that a retry would not fix."""
     return _answer("error", text=json.dumps([{k: v for k, v in asdict(d).items() if v} for d in error.diagnostics]))
 
 
 def of_rows(path: Path, count: int, going: int = 0) -> tuple[Any, ...]:
-    """Rows in a scratch file, of which `going` go."""
+    """Report rows in a scratch file, of which `going` are deletions."""
     return _answer("rows", rows=count, number=going, text=str(path))
 
 
@@ -82,20 +82,20 @@ def of_changes(changes: ArrangementChanges) -> Iterator[tuple[Any, ...]]:
 
 
 def of_file(file: NumberedFile, going: int = 0) -> Iterator[tuple[Any, ...]]:
-    """The rows of a file that was written, where there is one."""
+    """Report the rows of a written file, if there is one."""
     file.close()
     if file.count:
         yield of_rows(file.path, file.count, going)
 
 
 def scratch_file(folder: Path, schema: pa.Schema) -> NumberedFile:
-    """A new file for rows of a task: those of one that is run again have another name."""
+    """Return a new file for rows of a task. A retried task gets another name."""
     return NumberedFile(folder / f"{uuid.uuid4().hex}.parquet", schema)
 
 
 @dataclass
 class TaskAnswers:
-    """All that the tasks of one job have answered."""
+    """All answers of the tasks of one job."""
 
     changes: ArrangementChanges = field(default_factory=ArrangementChanges)
     files: list[Path] = field(default_factory=list)
@@ -106,11 +106,10 @@ class TaskAnswers:
     failures: list[Exception] = field(default_factory=list)
 
     def check(self, buckets: int | None) -> TaskAnswers:
-        """These answers, once they are whole.
+        """Check that these answers are complete, and return them.
 
-        With `buckets` each of these must have been one task's: Spark may leave an exchange out, or make two of one.
-
-        Raises what a task has failed with.
+        With `buckets`, each bucket must have gone to exactly one task: Spark can omit an exchange, or merge two. Raises
+        the error of a failed task.
         """
         if self.failures:
             raise self.failures[0]
@@ -119,7 +118,7 @@ class TaskAnswers:
         return self
 
     def rows(self, schema: pa.Schema) -> Rows:
-        """The rows that tasks have written. Raises B7036 where their files are not to be seen here."""
+        """Return the rows that tasks have written. Raises B7036 if this process cannot see their files."""
         for path in self.files:
             if not path.exists():
                 raise not_shared(path.parent, f"a task wrote {path}, which is not there")
@@ -129,7 +128,7 @@ class TaskAnswers:
 
 
 def read_answers(table: pa.Table) -> TaskAnswers:
-    """All answers, also those of tasks beside one that has failed; see `TaskAnswers.check`."""
+    """Return all answers, including those of tasks beside a failed one; see `TaskAnswers.check`."""
     found = TaskAnswers()
     for kind, *place, rows, number, text in zip(*(table[n].to_pylist() for n in ANSWER.names), strict=True):
         match kind:

@@ -1,7 +1,7 @@
 """The functions that run in tasks: look-ups and changes of an arrangement, each for the task's share of the keys.
 
-In: batches that Spark sends, in another process; a snapshot of the arrangement. Out: answers (`task_answers`); rows go
-into files. The work itself is `Arrangement`'s, unchanged. A task that is run again writes other files.
+In: batches that Spark sends, in another process; a snapshot of the arrangement. Out: answers (`task_answers`); rows are
+written to files. `Arrangement` does the work itself, unchanged. A retried task writes other files.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ RunTask: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatc
 
 @dataclass(frozen=True)
 class BucketTask:
-    """Parameters of all tasks. `keys` are those of a path; keys of `_key` are sent with the rows.
+    """Parameters of all tasks. `keys` are those of a path; `_key`s are sent with the rows.
 
-    Without `by` all keys count.
+    Without `by`, all keys are included.
     """
 
     snapshot: ArrangementSnapshot
@@ -67,19 +67,19 @@ class BucketTask:
             yield from self.run(share)
 
     def run(self, share: Share) -> Answers:
-        """Do the task's share."""
+        """Process the task's share."""
         raise NotImplementedError
 
     def keys_of(self, share: Share) -> pa.Array | None:
-        """The keys that are this task's."""
+        """Return the keys of this task."""
         return share.keys if self.keys is None else self.keys.share(share.own, self.buckets)
 
 
 @dataclass(frozen=True)
 class SearchTask(BucketTask):
-    """Finds the rows of the task's keys; of all keys those of the task's share of the runs.
+    """Finds the rows of the task's keys. For all keys, it reads the task's share of the runs.
 
-    Only `columns` of them are asked for.
+    Only `columns` of them are requested.
     """
 
     columns: tuple[str, ...] = ()
@@ -106,7 +106,10 @@ class SearchTask(BucketTask):
 
 @dataclass(frozen=True)
 class ReplaceTask(BucketTask):
-    """Makes the rows that were sent the only ones of the task's keys; what differs goes into a file, with weights."""
+    """Makes the received rows the only ones with the task's keys.
+
+    The difference is written to a file, with weights.
+    """
 
     def run(self, share: Share) -> Answers:
         with opened(self.snapshot) as own:
@@ -134,7 +137,10 @@ class ReplaceTask(BucketTask):
 
 @dataclass(frozen=True)
 class OverwriteTask(BucketTask):
-    """The same without the difference. `with_new`: the keys of the rows that were sent are among the keys."""
+    """Makes the received rows the only ones with the task's keys, without the difference.
+
+    `with_new`: the keys of the received rows are included.
+    """
 
     with_new: bool = False
 
@@ -152,7 +158,7 @@ class OverwriteTask(BucketTask):
 
 @dataclass(frozen=True)
 class AppendTask:
-    """Puts rows whose `_key`s are new into an arrangement. It needs none of its runs, and no exchange."""
+    """Inserts rows whose `_key`s are new into an arrangement. It needs none of its runs, and no exchange."""
 
     snapshot: ArrangementSnapshot
 
@@ -170,7 +176,7 @@ class AppendTask:
 
 @dataclass(frozen=True)
 class MapTask:
-    """Applies a function to batches of rows, which may be as few as a batch; what it gives goes into a file."""
+    """Applies a function to batches of rows of any size. Its result is written to a file."""
 
     given: pa.Schema
     schema: pa.Schema

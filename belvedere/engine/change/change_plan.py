@@ -42,9 +42,11 @@ class Planned:
 def plan_tables(
     catalog: Catalog, pipeline: Pipeline, store: Store, state: State, again: Collection[str] = frozenset()
 ) -> Planned:
-    """Compare what the pipeline needs with what is stored; the rows of inputs in `again` can be read from their sources once more.
+    """Compare the relations that the pipeline needs with the stored ones. The rows of inputs in `again` can be re-read
+    from their sources.
 
-    Raises BelvedereError B7030 where a view must be rebuilt from rows that were not kept, B7031 where a pushed input has changed.
+    Raises BelvedereError B7030 if a view must be rebuilt from rows that were not kept, B7031 if a pushed input has
+    changed.
     """
     stored = stored_now(store, store.tables(), state)
     found = planned(catalog, pipeline, stored, again, partial(count_rows_of, store))
@@ -61,7 +63,10 @@ def planned(
     readable: Collection[str],
     count: Callable[[str], int],
 ) -> Planned:
-    """The same without looking whether the rows are there; `count` gives the rows of a table."""
+    """Return the plan without a check that the needed rows exist.
+
+    `count` returns the number of rows of a table.
+    """
     if stored.last is None:
         return Planned(compare_tables(catalog, pipeline, stored, readable))
     isolation = Isolation(catalog, pipeline)
@@ -84,7 +89,8 @@ def planned(
 def corrected(
     isolation: Isolation, stored: StoredRelations, failed: Iterable[Failed]
 ) -> tuple[tuple[Failed, ...], bool]:
-    """The failed stages, those that a corrected script has changed among them; whether what all of them miss is still of use."""
+    """Return the failed stages, including those that a corrected script has changed, and whether the changes missed by
+    all of them are still usable."""
     known, outputs = set(isolation.fingerprints.values()), {s.output for s in isolation.pipeline.stages}
     kept = {n.removesuffix(SUFFIX) for n in stored.in_state if n.endswith(SUFFIX)}
     found, is_whole = [], True
@@ -99,15 +105,14 @@ def corrected(
 
 
 def _filled_otherwise(isolation: Isolation, stored: StoredRelations) -> frozenset[str]:
-    """The relations that have rows, of another definition."""
+    """Return the relations that have rows of another definition."""
     filled = stored.filled
     return frozenset(n for n in isolation.pipeline.relations if n in filled and filled[n] != isolation.fingerprints[n])
 
 
 def _resumable(isolation: Isolation, stored: StoredRelations, tables: TablePlan) -> frozenset[str]:
     """Return the relations that cannot be recomputed, and are resumed by a hint: their rows have the same columns and
-    keys.
-    """
+    keys."""
     pipeline = isolation.pipeline
     said = [s.output for s in pipeline.stages if s.owner in _said(isolation.catalog)]
     behind = frozenset[str]().union(*map(isolation.downstream, said))
@@ -126,7 +131,7 @@ def _resumable(isolation: Isolation, stored: StoredRelations, tables: TablePlan)
 
 
 def _stored_above(pipeline: Pipeline, stage: Stage) -> frozenset[str]:
-    """The stored relations that a stage fills, those above what it does not store included."""
+    """Return the stored relations that a stage fills, including those above an output that is not stored."""
     found = {n for n in (stage.output, *stage.states) if pipeline.relations[n].stored}
     if not pipeline.relations[stage.output].stored:
         readers = (s for s in pipeline.stages if any(r.relation == stage.output for r in s.slots))
@@ -135,7 +140,10 @@ def _stored_above(pipeline: Pipeline, stage: Stage) -> frozenset[str]:
 
 
 def _said(catalog: Catalog) -> frozenset[str]:
-    """The views that the script lets go on, with those that read them: a private view may be a part of these."""
+    """Return the views that the script resumes, with the views that read them.
+
+    A private view can be a part of these.
+    """
     found = set(catalog.hints.resumed)
     for id_, view in catalog.views.items():  # a view reads earlier ones
         if any(isinstance(n, Scan) and n.relation in found for n in view.plan.walk()):

@@ -1,7 +1,8 @@
-"""Inputs with KEEP of which no row has left yet: a view over them that is new or corrected is computed of the rows in their own tables.
+"""Inputs with KEEP from which no row has been removed yet. A new or corrected view over them is computed from their own
+tables.
 
-In: the store's last epoch, how many rows tables have. Out: these inputs, and their rows so far, stamped as they were. Once a row has left,
-only a part of the answer could be given.
+In: the store's last epoch, the numbers of rows of tables. Out: these inputs, and their rows so far, with their original
+stamps. Once a row has been removed, the answer would be incomplete.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from belvedere.time.event_time import Clocks
 def complete_inputs(
     catalog: Catalog, pipeline: Pipeline, last: EpochRow, count: Callable[[str], int], ids: Collection[str]
 ) -> frozenset[str]:
-    """Return the inputs with KEEP of which no row has left yet; `count` returns the rows of a table."""
+    """Return the inputs with KEEP from which no row has been removed yet.
+
+    `count` returns the number of rows of a table.
+    """
     used = Clocks.of_document(last.bounds).counts
     kept = (
         i
@@ -36,7 +40,7 @@ def complete_inputs(
 
 
 def count_rows_of(store: Store, table: str) -> int:
-    """Return how many rows a table has."""
+    """Return the number of rows of a table."""
     transaction = store.begin()
     try:
         return transaction.count(table)
@@ -47,7 +51,7 @@ def count_rows_of(store: Store, table: str) -> int:
 def rows_so_far(
     catalog: Catalog, ids: Collection[str], stored: Callable[[str], pa.RecordBatchReader], compute: Compute
 ) -> dict[str, Rows]:
-    """Return the rows so far of these inputs, stamped as they were; `stored` gives those of a table."""
+    """Return the rows so far of these inputs, with their original stamps. `stored` returns those of a table."""
     return {i: compute.keep(_stamped(catalog.inputs[i], stored(i))) for i in ids}
 
 

@@ -24,16 +24,14 @@ from belvedere.state.state import State
 from belvedere.store.protocol import Transaction
 
 DOCUMENT = "telling"
-"""Key in the epoch row's `extra`: relations that are still to be filled, by name, with the relations that then emit the
-differences from former rows.
-"""
+"""Name in the epoch row's `extra`: relations that are still to be filled, with the relations that then emit the
+differences from former rows."""
 SUFFIX = "~former"
 
 
 def continued_tellers(pipeline: Pipeline, now: StoredRelations, tellers: frozenset[str]) -> frozenset[str]:
     """Return those of `tellers` that continue: their events have the same columns, for rows with the same key, and are
-    stored.
-    """
+    stored."""
     kept: Mapping[str, list[str]] = now.last.extra.get(DOCUMENT, {}) if now.last is not None else {}
     stored = {t.name: t.schema for t in now.tables if t.name in now.filled_tables or t.name in kept}
     read = {s.relation for stage in pipeline.stages for s in stage.slots}
@@ -72,17 +70,23 @@ class ReportedRows:
     _next: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def open(self, document: Mapping[str, Collection[str]], unfilled: Collection[str]) -> None:
-        """Open what an earlier run has kept of relations that are still `unfilled`; `document` is that of the last epoch."""
+        """Open the rows that an earlier run has kept, of relations that are still `unfilled`.
+
+        `document` is that of the last epoch.
+        """
         self.tellers = {n: frozenset(tellers) for n, tellers in document.items() if n in unfilled}
         arranged = [self.state.manifest.relations[n + SUFFIX][0] for n in self.tellers]
         self.state.arrange(arranged, frozenset(a.name for a in arranged))
 
     def rows(self) -> dict[str, Rows]:
-        """The rows that are kept, by relation."""
+        """Return the kept rows, by relation."""
         return {n: self.compute.keep(self._reader(n)) for n in self.tellers}
 
     def keep(self, found: Mapping[str, Rows], tellers: Mapping[str, frozenset[str]]) -> None:
-        """Keep the rows of relations that an epoch could not fill; `tellers` emit their changes once they are filled."""
+        """Keep the rows of relations that an epoch could not fill.
+
+        `tellers` emit their changes once they are filled.
+        """
         self._next = {n: tellers[n] for n in found}
         for name in found.keys() - self.tellers.keys():
             schema = found[name].schema
@@ -94,7 +98,7 @@ class ReportedRows:
         return {n: sorted(tellers) for n, tellers in self._next.items()}
 
     def committed(self) -> None:
-        """The epoch was committed; the rows of relations that it has filled go with the next one."""
+        """Record a commit. The next epoch drops the rows of relations that this one has filled."""
         for name in self.tellers.keys() - self._next.keys():
             self.state.arrangements.pop(name + SUFFIX, None)
         self.tellers = self._next

@@ -1,7 +1,7 @@
-"""Fingerprints of relations: of the definition of their rows, and of how they are found.
+"""Fingerprints of relations: of the definition of their rows, and of their access paths.
 
-In: a pipeline. Out: texts that differ where stored rows are not good any more. A stage counts with the columns of an input that it
-reads, so that a column more changes no view that does not read it.
+In: a pipeline. Out: texts that differ if stored rows are no longer valid. A stage's fingerprint includes only those
+columns of an input that it reads, so an additional column does not change views that do not read it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from belvedere.state.fingerprint import DIGEST
 
 
 def definition_fingerprints(pipeline: Pipeline, as_if: Mapping[str, Schema] | None = None) -> dict[str, str]:
-    """A fingerprint per relation: of its rule and plan and of all that feeds it, so that a change shows in all above it.
+    """Return a fingerprint per relation: of its rule, its plan and all its inputs. A change therefore affects all
+    relations above.
 
-    `as_if` are other columns of inputs, and of histories, than the pipeline gives them.
+    `as_if` are columns of inputs, and of histories, that replace those of the pipeline.
     """
     found: dict[str, str] = {}
     bases: dict[str, str] = {}
@@ -47,7 +48,7 @@ def definition_fingerprints(pipeline: Pipeline, as_if: Mapping[str, Schema] | No
 
 
 def _as_if(pipeline: Pipeline, as_if: Mapping[str, Schema]) -> Iterable[tuple[Stage, Relation]]:
-    """The stages with their relations, as if some had other columns."""
+    """Yield the stages with their relations, with some columns replaced."""
     for stage in pipeline.stages:
         relation = pipeline.relations[stage.output]
         if stage.output not in as_if:
@@ -62,7 +63,7 @@ def _as_if(pipeline: Pipeline, as_if: Mapping[str, Schema]) -> Iterable[tuple[St
 
 
 def _read(stage: Stage, inputs: Iterable[str]) -> dict[str, tuple[Column, ...]]:
-    """The columns of inputs that a stage reads, by the name of its slot."""
+    """Return the columns of inputs that a stage reads, by the name of its slot."""
     slots = {s.name for s in stage.slots if s.relation in set(inputs)}
     if not slots:
         return {}
@@ -78,7 +79,7 @@ def _read(stage: Stage, inputs: Iterable[str]) -> dict[str, tuple[Column, ...]]:
 
 
 def _narrowed(stage: Stage, read: Mapping[str, tuple[Column, ...]]) -> Stage:
-    """The stage over the columns that it reads."""
+    """Return the stage over only the columns that it reads."""
     if not read:
         return stage
 
@@ -106,7 +107,7 @@ def _read_text(read: Mapping[str, tuple[Column, ...]]) -> list[str]:
 
 
 def path_print(relation: Relation) -> str:
-    """A fingerprint of the stored access paths and range columns."""
+    """Return a fingerprint of the stored access paths and range columns."""
     paths = [f"{p.name} {[print_expression(e) for e in p.exprs]} {p.types}" for p in relation.paths if p.stored]
     return _digest(*paths, *relation.ranges, *(["by path"] if relation.by_path else []))
 

@@ -1,6 +1,6 @@
-"""Rejection of a changed script whose needed rows are gone, with a remedy that loses nothing more.
+"""Rejection of a changed script whose needed rows are gone, with a remedy that loses no more rows.
 
-In: the catalog, its pipeline, the rebuilt relations. Out: nothing, or a diagnostic. Files can be re-read; pushed rows
+In: the catalog, its pipeline, the rebuilt relations. Out: nothing, or a diagnostic. Files can be re-read. Pushed rows
 are only in the store, so a new store is only suggested for scripts without pushes.
 """
 
@@ -15,7 +15,10 @@ from belvedere.engine.stage import Stage
 from belvedere.errors import BelvedereError, fail
 
 EMPTY: Mapping[str, str] = {}
-RESUME = "or write /*+ resume */ before a corrected view: its rows so far are kept, and its new definition applies to later rows"
+RESUME = (
+    "or write /*+ resume */ before a corrected view: its rows so far are kept, and its new definition applies "
+    "to later rows"
+)
 
 
 def refuse(found: Iterable[tuple[str, BelvedereError]]) -> None:
@@ -34,11 +37,12 @@ def lost_rows(
     again: Container[str] = frozenset(),
     held: Container[str] = frozenset(),
 ) -> Iterator[tuple[str, BelvedereError]]:
-    """Yield by id of a view: B7030 if a stage is recomputed (`fresh`, not `restored`) from rows that were not kept,
-    which would give a partial answer.
+    """Yield diagnostics by id of a view or input.
 
-    By id of an input: B7031 if a pushed input that the store knows (`known`) has changed, which is then the cause. Rows
-    of inputs in `again` are re-read from their sources; the changes that the stages of `held` outputs missed were kept.
+    By id of a view: B7030 if a stage is recomputed (`fresh`, not `restored`) from rows that were not kept, which would
+    give a partial answer. By id of an input: B7031 if a pushed input that the store knows (`known`) has changed, which
+    is then the cause. Rows of inputs in `again` are re-read from their sources; the changes that the stages of `held`
+    outputs missed were kept.
     """
     for stage, relation in not_retained(pipeline, fresh, restored):
         if relation in again or stage.output in held:
@@ -64,7 +68,10 @@ def not_retained(pipeline: Pipeline, fresh: frozenset[str], restored: frozenset[
 def changed_inputs(
     catalog: Catalog, changed: Container[str], why: Mapping[str, str] = EMPTY
 ) -> Iterator[tuple[str, BelvedereError]]:
-    """By id: B7031 for an input that clients push to, among those that have changed (by id); `why` its rows have no place any more."""
+    """Yield B7031 by id for each input among `changed` to which clients push.
+
+    `why` gives the reason why its rows are no longer valid.
+    """
     for id_, table in pushed_inputs(catalog).items():
         if id_ in changed:
             what = (
@@ -74,8 +81,10 @@ def changed_inputs(
                 "B7031",
                 f"{what}: the rows that were pushed would be lost",
                 span=table.span,
-                hint="undo the change (you can add nullable columns, and change INT to BIGINT, DECIMAL or DOUBLE), or define "
-                "a stream of another name and read both; pushed rows are only in this store: a new store loses them as well",
+                hint="undo the change (you can add nullable columns, and change INT to BIGINT, DECIMAL or "
+                "DOUBLE), or define "
+                "a stream of another name and read both; pushed rows are only in this store: a new store loses "
+                "them as well",
             )
             yield id_, error
 
@@ -85,7 +94,8 @@ def _hint(catalog: Catalog, feeding: set[str]) -> str:
     names = _quoted(t.name for t in pushed.values())
     if feeding & pushed.keys():
         return (
-            "undo the change of the view, or push to a stream of another name from now on and read it by a new view; pushed rows cannot "
+            "undo the change of the view, or push to a stream of another name from now on and read it by a new "
+            "view; pushed rows cannot "
             f"be re-read, and a new store loses those of {names} too"
         )
     if pushed:
@@ -93,13 +103,14 @@ def _hint(catalog: Catalog, feeding: set[str]) -> str:
             f"make the input public: it is re-read, and its rows are kept; a new store loses the rows pushed to {names}"
         )
     return (
-        "make the input public: the rows that its source still has are re-read, and rows are kept from then on; or start "
+        "make the input public: the rows that its source still has are re-read, and rows are kept from then on; or "
+        "start "
         "with another store (--store)"
     )
 
 
 def _inputs_of(pipeline: Pipeline, relation: str) -> set[str]:
-    """The inputs that feed a relation; of an input itself."""
+    """Return the inputs that feed a relation; for an input, itself."""
     requested, found = [relation], {relation}
     while requested:
         stage = next((s for s in pipeline.stages if s.output == requested[-1]), None)

@@ -1,7 +1,7 @@
-"""Inputs whose columns have grown since their rows were stored, and how these rows become rows of today.
+"""Inputs with additional columns since their rows were stored, and the conversion of these rows to the present columns.
 
-In: a pipeline, what is stored. Out: which inputs (with their late rows and histories) have only got new columns that may be NULL, or
-wider types; of others why their rows have no place any more. Rows keep their keys.
+In: a pipeline, the stored relations. Out: the inputs (with their late rows and histories) that only have new nullable
+columns or wider types; for other changed inputs, why their rows are no longer valid. Rows keep their keys.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from belvedere.schema import Schema
 
 @dataclass(frozen=True)
 class SchemaEvolution:
-    """Result for changed inputs: those that have `evolved`, with their former columns, and `misfits` with the reason."""
+    """Result for changed inputs: those that have `evolved`, with their former columns, and `misfits` with the
+    reason.
+    """
 
     evolved: Mapping[str, Schema]
     misfits: Mapping[str, str]
@@ -28,9 +30,9 @@ class SchemaEvolution:
 def evolution_of(
     pipeline: Pipeline, filled: Mapping[str, str], now: Mapping[str, str], stored: Mapping[str, Schema]
 ) -> SchemaEvolution:
-    """Compare inputs with what is stored.
+    """Compare inputs with the stored ones.
 
-    `filled` and `now` are definition fingerprints of before and of today, `stored` columns of before.
+    `filled` and `now` are the former and present definition fingerprints, `stored` the former columns.
     """
     inputs = {s.output for s in pipeline.stages if s.is_input}
     above = {s.output: s.slots[0].relation for s in pipeline.stages if s.rule == "history"}
@@ -56,7 +58,10 @@ def evolution_of(
 
 
 def evolved_rows(rows: pa.RecordBatchReader, requested: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Stored rows with the wanted columns: NULL in those that are new, values in their wider types. Other columns, as `_key`, stay."""
+    """Yield stored rows with the requested columns: NULL in new ones, and values in their wider types.
+
+    Other columns, such as `_key`, stay.
+    """
     for batch in rows:
         columns = [_evolved(batch, field) for field in requested]
         yield pa.RecordBatch.from_arrays(columns, schema=requested)

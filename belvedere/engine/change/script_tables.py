@@ -1,7 +1,8 @@
-"""The stored relations of a script while it runs: which of them no epoch has filled, and what the first epoch does for them.
+"""The stored relations of a script while it runs: those that no epoch has filled, and the work of the first epoch for
+them.
 
-In: a `TablePlan`, the last epoch before this run. Out: the names of relations that are to be filled; within the first epoch, tables and
-arrangements with the rows that they have already.
+In: a `TablePlan`, the last epoch before this run. Out: the names of relations to fill; within the first epoch, tables
+and arrangements with their existing rows.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from belvedere.store.protocol import EpochRow, Store
 
 
 class ScriptTables:
-    """Tables of the database, its views, and arrangements, from the start of a run on."""
+    """Tables of the database, its views, and arrangements, from the start of a run."""
 
     def __init__(
         self,
@@ -35,16 +36,19 @@ class ScriptTables:
         compute: Compute,
         last: EpochRow | None,
     ):
-        """Opens the arrangements with the rows that stay; `last` is the last epoch, of another run."""
+        """Open the arrangements with the rows that stay. `last` is the last epoch, of another run."""
         self.plan = plan
         self._catalog, self._pipeline, self._state, self._compute = catalog, pipeline, state, compute
         self.by_name = {**plan.tables, **plan.computed}
         self.fresh = plan.fresh
         """The relations that no epoch has filled."""
         self.unmade = plan.unmade
-        """The views of the database that the first epoch makes."""
+        """The views of the database that the first epoch creates."""
         self.past: Mapping[str, Rows] = {}
-        """The rows so far of the inputs in `plan.again`, stamped as they were; given before the first epoch, gone after it."""
+        """The rows so far of the inputs in `plan.again`, with their original stamps.
+
+        Set before the first epoch, and removed after it.
+        """
         self.needed: frozenset[str] = plan.again - plan.held - (unread_inputs(catalog, last) if last else frozenset())
         """The inputs whose rows so far must be in `past` before the first epoch."""
         self._is_first = True
@@ -56,21 +60,24 @@ class ScriptTables:
 
     @property
     def tellers(self) -> frozenset[str]:
-        """The relations that go on to report changes of relations that are computed again."""
+        """Return the relations that continue to emit changes of recomputed relations."""
         return self.plan.continued.union(*self.former.tellers.values())
 
     @property
     def copied(self) -> Collection[str]:
-        """The relations that the coming epoch fills from their own rows."""
+        """Return the relations that the next epoch fills from their own rows."""
         return self.plan.copied.keys() if self._is_first else ()
 
     @property
     def refilled(self) -> Collection[str]:
-        """The inputs into which the coming epoch puts their rows so far."""
+        """Return the inputs into which the next epoch inserts their rows so far."""
         return self.plan.refilled if self._is_first else ()
 
     def prepare(self, storage: Storage, store: Store) -> dict[str, Rows]:
-        """Make and fill tables in the first epoch; the reported rows of relations that are computed again, in each epoch."""
+        """Create and fill tables in the first epoch.
+
+        Return, in each epoch, the reported rows of recomputed relations.
+        """
         reported = self.former.rows()
         if not self._is_first:
             return reported
@@ -86,13 +93,13 @@ class ScriptTables:
         return reported
 
     def keep_former(self, reported: Mapping[str, Rows], blocked: Collection[str]) -> None:
-        """Keep the reported rows of relations that an epoch could not fill, since they are `blocked`."""
+        """Keep the reported rows of relations that an epoch could not fill because they are `blocked`."""
         unfilled = {n: rows for n, rows in reported.items() if n in self.fresh and n in blocked}
         tellers, stages = self.tellers, self._pipeline.stages
         readers = {n: frozenset(s.output for s in stages if any(i.relation == n for i in s.slots)) for n in unfilled}
         self.former.keep(unfilled, {n: found & tellers for n, found in readers.items()})
 
     def committed(self, unfilled: frozenset[str]) -> None:
-        """An epoch was committed; `unfilled` are the relations that still have no rows."""
+        """Record a commit. `unfilled` are the relations that still have no rows."""
         self.former.committed()
         self.fresh, self.unmade, self.past, self._is_first = unfilled, frozenset(), {}, False

@@ -17,16 +17,15 @@ from belvedere.store.protocol import EpochRow, Reader, Store
 from belvedere.store.stored_table import StoredTable
 
 DEFINITIONS = "meanings"
-"""In the epoch row's `extra`: the definition fingerprints of the tables that are filled."""
+"""Name in the epoch row's `extra`: the definition fingerprints of filled tables."""
 UNFILLED = "unfilled"
-"""In the epoch row's `extra`: the relations that no epoch could fill yet."""
+"""Name in the epoch row's `extra`: the relations that no epoch could fill yet."""
 
 
 @dataclass(frozen=True)
 class StoredRelations:
     """Stored relations: the last epoch's row, the tables, the fingerprints and columns of the arrangements, the name of
-    the dialect.
-    """
+    the dialect."""
 
     last: EpochRow | None
     tables: tuple[StoredTable, ...]
@@ -36,27 +35,28 @@ class StoredRelations:
 
     @property
     def filled_tables(self) -> Mapping[str, str]:
-        """Definition fingerprints by table."""
+        """Return definition fingerprints by table."""
         return filled_tables(self.last, self.tables)
 
     @property
     def filled(self) -> Mapping[str, str]:
-        """Definition fingerprints by relation, wherever its rows are."""
+        """Return definition fingerprints by relation, for tables and arrangements."""
         unfilled = self.last.extra.get(UNFILLED, ()) if self.last else ()
         return {**self.filled_tables, **{n: f.definition for n, f in self.in_state.items() if n not in unfilled}}
 
     @property
     def schemas(self) -> Mapping[str, Schema]:
-        """The columns of what is stored, those of arrangements without keys."""
+        """Return the columns of stored relations; those of arrangements are without keys."""
         found = {t.name: t.schema for t in self.tables if t.fingerprint}
         fields = ((n, (f for f in s if not is_engine_column(f.name))) for n, s in self.arranged.items())
         return {n: Schema(tuple(Column(f.name, f.type, f.nullable) for f in columns)) for n, columns in fields} | found
 
 
 def filled_tables(last: EpochRow | None, tables: Iterable[StoredTable]) -> Mapping[str, str]:
-    """Definition fingerprints by table.
+    """Return definition fingerprints by table.
 
-    A table counts as filled when an epoch that knew its definition was committed: one that was only made does not.
+    A table counts as filled after the commit of an epoch with its definition. A table that was only created does not
+    count.
     """
     committed: Mapping[str, str] = last.extra.get(DEFINITIONS, {}) if last else {}
     return {t.name: t.fingerprint for t in tables if t.fingerprint and committed.get(t.name) == t.fingerprint}

@@ -44,7 +44,7 @@ COPIED = "copied"
 
 
 def unread_inputs(catalog: Catalog, last: EpochRow) -> frozenset[str]:
-    """The inputs that no epoch has had a row of."""
+    """Return the inputs of which no epoch has read a row."""
     counts = Clocks.of_document(last.bounds).counts
     return frozenset(i for i in catalog.inputs if not (i in counts and counts[i].given) and not last.offsets.get(i))
 
@@ -61,9 +61,9 @@ def compare_tables(
     """Return the plan for each relation. It does not check whether the needed rows exist; `readable` inputs can be
     re-read.
 
-    All earlier rows of `held` inputs are in their own tables. For `waiting` relations in quarantine the changes missed
-    since they were fresh were kept: nothing is rebuilt for them. `resumed` relations have changed and continue with
-    their rows.
+    All earlier rows of `held` inputs are in their own tables. `waiting` relations are in quarantine, and their missed
+    changes were kept since they were fresh: nothing is rebuilt for them. `resumed` relations have changed and continue
+    with their rows.
     """
     fingerprints = definition_fingerprints(pipeline)
     served, looked_up = served_relations(pipeline), looked_up_relations(pipeline)
@@ -140,13 +140,14 @@ def _outdated_queries(
 
 
 def served_relations(pipeline: Pipeline) -> frozenset[str]:
-    """The relations that are tables of the database: public views and inputs, events, histories."""
+    """Return the relations that are tables of the database: public views and inputs, events, histories."""
     results = {s.output for s in pipeline.stages if s.is_result and not s.is_input}
     return frozenset(results.union(pipeline.served.values()))
 
 
 def looked_up_relations(pipeline: Pipeline) -> frozenset[str]:
-    """The relations whose old rows a stage needs: those that it reads by key or whole, and those whose rows it replaces."""
+    """Return the relations whose old rows a stage needs: those that it reads by key or whole, and those whose rows it
+    replaces."""
     found = {s.relation for stage in pipeline.stages for s in stage.slots if reads_rows(stage, s, pipeline.relations)}
     relations = pipeline.relations
     replaced = {s.output for s in pipeline.stages if not (relations[s.output].append_only or s.retracts(relations))}
@@ -156,14 +157,14 @@ def looked_up_relations(pipeline: Pipeline) -> frozenset[str]:
 
 
 def reads_rows(stage: Stage, slot: Slot, relations: Mapping[str, Relation]) -> bool:
-    """Whether a stage needs more of a slot's relation than its changes."""
+    """Return whether a stage needs more of a slot's relation than its changes."""
     return stage.looks_up or (slot.path is not None and relations[slot.relation].path(slot.path).stored)
 
 
 def with_forgotten(
     pipeline: Pipeline, fresh: frozenset[str], forgetful: frozenset[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Add the relations that lack rows for a rebuild: state that is missing, or has dropped rows, is rebuilt too, with
+    """Add the relations that lack rows for a rebuild. State that is missing, or has dropped rows, is rebuilt too, with
     everything that it feeds.
 
     `forgetful` are the relations of the store that drop rows; a changed script may need these for longer. The second
@@ -188,7 +189,7 @@ def with_forgotten(
 
 
 def _has_all(name: str, pipeline: Pipeline) -> bool:
-    """Whether all rows of a relation are there; those of inputs cannot be computed again."""
+    """Return whether all rows of a relation exist. Rows of inputs cannot be recomputed."""
     relation = pipeline.relations[name]
     is_input = any(s.is_input for s in pipeline.stages if s.output == name)
     return is_input or (relation.stored and not relation.loses_rows)
@@ -203,9 +204,10 @@ def make_tables(
     compute: Compute,
     past: Mapping[str, Rows],
 ) -> Callable[[Store], None]:
-    """Put rows to where they lie from now on, inside an open epoch; what is to be done in the database for it, behind what was read before.
+    """Move rows to their new places, inside an open epoch. Return the function that does the work in the database,
+    after the reads.
 
-    `past` are the rows so far of the inputs that are read again.
+    `past` are the rows so far of the inputs that are re-read.
     """
     rows = {n: compute.keep(rows_of_today(n, plan, pipeline, state, transaction)) for n in plan.copied}
     for name, (_, to_state) in plan.copied.items():
@@ -222,7 +224,7 @@ def make_tables(
             state.arrangements[name].append(hashed.batches(plan.arranged[name].schema.names))
 
     def make(store: Store) -> None:
-        """Drop what is outdated, make what is missing, and fill what has its rows already."""
+        """Drop outdated tables, create missing ones, and fill those whose rows exist already."""
         if plan.outdated:
             store.drop(plan.outdated)
         store.create(tuple(plan.tables.values()))
@@ -243,7 +245,7 @@ def shown_views(catalog: Catalog, pipeline: Pipeline, tables: Mapping[str, Store
 
 
 def _stored_rows(name: str, state: State, transaction: Transaction) -> pa.RecordBatchReader:
-    """All rows of a relation, wherever they are."""
+    """Return all rows of a relation from its table or arrangement."""
     found = state.stored(name)
     if found is None:
         return transaction.lookup(name)
@@ -253,7 +255,7 @@ def _stored_rows(name: str, state: State, transaction: Transaction) -> pa.Record
 def rows_of_today(
     name: str, plan: TablePlan, pipeline: Pipeline, state: State, transaction: Transaction
 ) -> pa.RecordBatchReader:
-    """The same with the columns that the relation has now."""
+    """Return all rows of a relation with its present columns."""
     rows = _stored_rows(name, state, transaction)
     if name not in plan.evolved:
         return rows
@@ -262,7 +264,7 @@ def rows_of_today(
 
 
 def _hashed(rows: Rows, relation: Relation, compute: Compute) -> Rows:
-    """The rows with the hashes of the access paths that they have now."""
+    """Return the rows with the hashes of the present access paths."""
     compute.put(COPIED, rows)
     columns = ", ".join(quote(n) for n in relation.schema.names)
     text = f"SELECT {columns}, {identity_columns(relation)} FROM {quote(compute.view_name(COPIED))}"
@@ -270,7 +272,7 @@ def _hashed(rows: Rows, relation: Relation, compute: Compute) -> Rows:
 
 
 def _table(relation: Relation, catalog: Catalog, definition: str, is_arranged: bool) -> StoredTable:
-    """A relation as a table of the database; what is arranged too is found there."""
+    """Return a relation as a table of the database. If it is also arranged, its rows are looked up there."""
     ranges = relation.ranges if not is_arranged else (INGEST_TIME,) if relation.keep is not None else ()
     view = catalog.views.get(relation.name)
     order = tuple((o.expr.name, o.descending, o.nulls_come_first) for o in view.order) if view is not None else ()
@@ -278,7 +280,7 @@ def _table(relation: Relation, catalog: Catalog, definition: str, is_arranged: b
 
 
 def _arranged(relation: Relation, definition: str) -> Arranged:
-    """A relation as an arrangement."""
+    """Return a relation as an arrangement."""
     whole = Fingerprint(definition, path_print(relation), ",".join(relation.final))
     schema, internal = arranged_schema(relation), frozenset(relation.internal)
     paths, ranges = relation.stored_paths, relation.ranges

@@ -15,10 +15,11 @@ from belvedere.store.stored_table import StoredTable
 
 @dataclass(frozen=True)
 class TablePlan:
-    """Tables of the database and arrangements; `fresh` relations are filled from their inputs, `copied` ones from their own rows.
+    """Tables of the database and arrangements. `fresh` relations are filled from their inputs, `copied` ones from their
+    own rows.
 
-    `copied` says where the rows of a relation go: to its table, to its arrangement. Of the fresh ones, `restored` are filled from the state
-    of their own stage.
+    `copied` gives the destination of a relation's rows: its table or its arrangement. Among the fresh ones, `restored`
+    ones are filled from the state of their own stage.
     """
 
     tables: Mapping[str, StoredTable]
@@ -27,27 +28,36 @@ class TablePlan:
     copied: Mapping[str, tuple[bool, bool]] = field(default_factory=dict)
     outdated: tuple[str, ...] = ()
     computed: Mapping[str, StoredTable] = field(default_factory=dict)
-    """Views of the database: relations without rows, which are computed when they are read."""
+    """Views of the database: relations without stored rows, which are computed at read time."""
     unmade: frozenset[str] = frozenset()
     """Relations among them that the first epoch creates."""
     restored: frozenset[str] = frozenset()
     evolved: Mapping[str, Schema] = field(default_factory=dict)
-    """The inputs whose columns have only grown, with those of before: copied too."""
+    """The inputs that only have additional columns or wider types, with their former columns.
+
+    They are copied too.
+    """
     misfits: Mapping[str, str] = field(default_factory=dict)
-    """Why the rows of other changed inputs have no place any more."""
+    """Reasons why the rows of other changed inputs are no longer valid."""
     refilled: frozenset[str] = frozenset()
-    """The inputs that are stored from now on: their rows so far are read again, and put in without a change for anybody."""
+    """The inputs that are stored from now on.
+
+    Their rows so far are re-read and inserted without emitting changes.
+    """
     changed: frozenset[str] = frozenset()
     """Fresh relations that are new or have changed themselves; others are rebuilt because of these."""
     again: frozenset[str] = frozenset()
-    """All inputs whose rows so far are read again: those, and what fresh relations need of inputs that are not stored."""
+    """All inputs whose rows so far are re-read: `refilled` ones, and unstored inputs that fresh relations need."""
     held: frozenset[str] = frozenset()
-    """Inputs of `again` with KEEP of which no row has left yet: their rows so far are in their own tables."""
+    """Inputs of `again` with KEEP from which no row has been removed yet.
+
+    Their rows so far are in their own tables.
+    """
     continued: frozenset[str] = frozenset()
     """Relations that emit changes of changed relations: their rows are kept, and they emit the differences."""
     resent: frozenset[str] = frozenset()
-    """Relations that cannot: they emit all rows again."""
+    """Relations that cannot emit the differences and emit all rows again."""
     resumed: frozenset[str] = frozenset()
-    """Relations of corrected views that go on from the rows of their former definition, as the script says."""
+    """Relations of corrected views that continue from the rows of their former definition, as the script requests."""
     waiting: frozenset[str] = frozenset()
     """Fresh relations in quarantine whose missed changes are all kept."""

@@ -1,7 +1,7 @@
-"""When each served relation changed last: the epoch, and its time.
+"""The last change of each served relation: the epoch, and its time.
 
-In: the document of the epoch before, the changes of this one. Out: the document that the epoch's row keeps (`{relation: [epoch,
-microseconds]}`), and its values for the status. What changed is not here.
+In: the document of the previous epoch, the changes of this one. Out: the document for the epoch's row (`{relation:
+[epoch, microseconds]}`), and its values for the status. It does not contain the changes themselves.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Document = Mapping[str, Any]
 
 
 class LastChange(NamedTuple):
-    """The last epoch that changed a relation, and when it was committed, in microseconds since 1970."""
+    """The last epoch that changed a relation, and its commit time in microseconds since 1970."""
 
     epoch: int
     time: int
@@ -23,12 +23,12 @@ class LastChange(NamedTuple):
 def with_changes(
     known: Document, changed: Iterable[str], served: Iterable[str], epoch: int, time: int
 ) -> dict[str, Any]:
-    """The document after an epoch that changed these relations; only those that are served stay in it."""
+    """Return the document after an epoch that changed these relations. Only served relations stay in it."""
     now = {n: [epoch, time] for n in changed}
     merged = {**known, **now}
     return {n: merged[n] for n in served if n in merged}
 
 
 def last_change(document: Document, relations: Iterable[str]) -> LastChange | None:
-    """The latest change of any of these relations; None where none is known."""
+    """Return the latest change of any of these relations, or None if none is known."""
     return max((LastChange(*document[n]) for n in relations if n in document), default=None)

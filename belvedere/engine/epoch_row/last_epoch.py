@@ -14,7 +14,7 @@ from belvedere.store.stage_memory import Memories
 from belvedere.time.event_time import Clocks
 
 NEXT_UID = "next_uid"
-"""In the epoch row's `extra`: the first `_uid` that no row has."""
+"""Name in the epoch row's `extra`: the first unused `_uid`."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class LastEpoch:
     """The inputs' clocks."""
     memories: Memories = field(default_factory=Memories)
     changed: Mapping[str, Any] = field(default_factory=dict)
-    """When each public relation changed last, as the epoch's row says it."""
+    """The last change of each public relation, in the form of the epoch's row."""
     row_counts: Mapping[str, int] = field(default_factory=dict)
-    """How many rows each public relation has that is stored."""
+    """Number of rows of each stored public relation."""
 
     @classmethod
     def of_row(cls, row: EpochRow, clocks: Clocks | None = None, memories: Memories | None = None) -> LastEpoch:
-        """Read the epoch's row, but for what the caller has at hand."""
+        """Read the epoch's row, except for the parts that the caller passes."""
         return cls(
             row.epoch,
             row.clock,

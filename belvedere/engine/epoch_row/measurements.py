@@ -16,28 +16,28 @@ DOCUMENT = "measured"
 EPOCHS = 100
 """Approximate number of epochs in a mean."""
 Requests = Mapping[str, tuple[float, float]]
-"""By relation or query template: how many requests read it, and how many seconds they took."""
+"""Number of requests that read a relation or query template, and their total seconds."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Means over the last epochs that brought something. `pause` is the time from one to the next, in seconds."""
+    """Means over the last epochs with changes. `pause` is the time between them, in seconds."""
 
     epochs: int = 0
     pause: float = 0.0
     changed: Mapping[str, float] = field(default_factory=dict)
-    """Rows that came or went in an epoch, by relation."""
+    """Rows inserted or deleted in an epoch, by relation."""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """Seconds that an epoch took for the stage that makes a relation."""
+    """Seconds of an epoch for the stage that computes a relation."""
     requests: Requests = field(default_factory=dict)
-    """Between two epochs."""
+    """Requests between two epochs."""
 
     def rate(self, name: str) -> float:
-        """Requests a second."""
+        """Return requests per second."""
         return self.requests.get(name, (0.0, 0.0))[0] / self.pause if self.pause else 0.0
 
     def latency(self, name: str) -> float | None:
-        """Mean seconds of a request; None where there were none."""
+        """Return the mean seconds of a request, or None if there were none."""
         count, seconds = self.requests.get(name, (0.0, 0.0))
         return seconds / count if count else None
 
@@ -48,7 +48,10 @@ class Measured:
         pause: float | None,
         requests: Requests | None = None,
     ) -> Measured:
-        """With one epoch more; one in which nothing changed counts for nothing, and what is None is not known of it."""
+        """Return the means with one more epoch.
+
+        An epoch without changes is ignored, and None means that a figure is not known.
+        """
         if not any(changed.values()):
             return self
         epochs = min(self.epochs + 1, EPOCHS)
@@ -78,14 +81,14 @@ class Measured:
         )
 
     def as_document(self) -> dict[str, Any]:
-        """The values as JSON data."""
+        """Return the values as JSON data."""
         relations = {n: [_short(self.changed.get(n, 0.0)), _short(self.seconds.get(n, 0.0))] for n in self.changed}
         requests = {n: [_short(count), _short(seconds)] for n, (count, seconds) in self.requests.items()}
         return {"epochs": self.epochs, "pause": _short(self.pause), "relations": relations, "requests": requests}
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any] | None) -> Measured:
-        """The inverse of `as_document`; nothing is known of a store that has none."""
+        """Parse the data of `as_document`. Without a document nothing is known."""
         if not document:
             return cls()
         relations = document["relations"].items()
@@ -118,7 +121,7 @@ class Meter:
         return found
 
     def committed(self) -> None:
-        """The epoch that was measured last counts."""
+        """Make the last measured epoch count, after its commit."""
         if self._next is not None:
             self.known, clock, requests = self._next
             self._last, self._next = (clock, requests), None
@@ -129,5 +132,5 @@ def _mean(known: float, new: float, count: int) -> float:
 
 
 def _short(value: float) -> float:
-    """Four digits: no reader needs more, and the row is written in every epoch."""
+    """Round to four digits. No reader needs more, and the row is written in every epoch."""
     return float(f"{value:.4g}")

@@ -16,7 +16,10 @@ DOCUMENT = "rows"
 def count_rows(
     before: Mapping[str, int], tables: Mapping[str, str], uncertain: Collection[str], transaction: Transaction
 ) -> dict[str, int]:
-    """The rows by public id, `tables` by public id; of `uncertain` tables it is not known what the epoch before left of them."""
+    """Return the numbers of rows by public id.
+
+    `tables` are by public id; for `uncertain` tables the previous number is not known.
+    """
     return {
         id_: before[id_] + transaction.gained(table)
         if id_ in before and table not in uncertain

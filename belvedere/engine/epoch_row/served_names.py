@@ -11,11 +11,11 @@ from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.templates import Parameter
 
 SERVED = "served"
-"""The name of the list in `EpochRow.extra`."""
+"""Name of the list in `EpochRow.extra`."""
 
 
 def served_names(catalog: Catalog) -> list[str]:
-    """Each as the script says it, with its arguments: `query Top(n)`, `field Orders.items`."""
+    """Return each name in the script's form, with its arguments: `query Top(n)`, `field Orders.items`."""
     found = [f"query {t.name}{_arguments(t.parameters)}" for t in catalog.templates.values()]
     for r in catalog.relationships:
         if not r.name.startswith("_") and {r.owner, r.target} <= catalog.public:

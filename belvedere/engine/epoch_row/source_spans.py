@@ -47,7 +47,7 @@ SPANS = StoredTable(
 
 
 SINCE = "~since"
-"""Among the clocks of a span: the least one at which its rows may have arrived."""
+"""Name among the clocks of a span: the earliest clock at which its rows may have arrived."""
 OBJECTS = 1_000
 """Number of rows converted to objects at a time."""
 
@@ -60,33 +60,34 @@ class SourceSpan:
     begin: Mapping[str, Any]
     end: Mapping[str, Any] | None
     used: int
-    """How many of its rows were used: neither late nor rejected."""
+    """Number of its rows that were used: neither late nor rejected."""
     refused: int
-    """How many rows and files were rejected."""
+    """Number of rejected rows and files."""
     clocks: Clocks
-    """The clocks by which its rows were judged."""
+    """Clocks against which its rows were checked."""
     since: int | None = None
-    """The least clock at which its rows may have arrived, in microseconds, where the source says when they did."""
+    """Earliest clock at which its rows may have arrived, in microseconds, if the source reports arrival times."""
 
 
 @dataclass(frozen=True)
 class PastSpan:
-    """The same once it was committed: in which epoch, at which clock, from which `_uid` on."""
+    """A committed span, with its epoch, that epoch's clock, and its first `_uid`."""
 
     span: SourceSpan
     epoch: int
     clock: datetime
     first_uid: int
     left: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
-    """All that was rejected then, where it is noted: by the text of a file's path the lines, None for the whole file."""
+    """Everything that was rejected then, if recorded: the lines by path of a file, None for the whole file."""
 
 
 def record_spans(
     spans: Iterable[SourceSpan], taken: Mapping[str, StampedRows], epoch: int, clock: datetime, next_uid: int
 ) -> tuple[pa.Table, int]:
-    """Rows of `SPANS`, and the number that is free after them; `taken` are the rows that the epoch made of the inputs.
+    """Return the rows of `SPANS`, and the next free number. `taken` are the rows that the epoch created from the
+    inputs.
 
-    Rows of an input that no view reads yet are numbered too, from `next_uid` on.
+    Rows of an input that no view reads yet are also numbered, from `next_uid` on.
     """
     names = SPANS.arrow.names
     rows = []
@@ -103,12 +104,15 @@ def record_spans(
 
 @dataclass(frozen=True)
 class PastSpans:
-    """Ranges of one input in all epochs, without a gap, the earliest first."""
+    """Ranges of one input in all epochs, without a gap, in order of epochs."""
 
     rows: pa.Table
-    """The columns of `SPANS`, ascending by epoch; `begin_offset` is the `end_offset` before it, and is not held."""
+    """The columns of `SPANS`, in ascending order of epochs.
+
+    `begin_offset` is the preceding `end_offset`, and is not stored.
+    """
     begin: str = "{}"
-    """The offset from which the first of them went on."""
+    """Offset at which the first range begins."""
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
@@ -126,7 +130,7 @@ class PastSpans:
 
     @property
     def used(self) -> int:
-        """How many rows were used."""
+        """Return the number of rows that were used."""
         return int(pc.sum(self.rows["used"]).as_py() or 0)
 
     def after(self, epoch: int) -> PastSpans:
@@ -137,12 +141,13 @@ class PastSpans:
 
     @property
     def retried(self) -> frozenset[int]:
-        """The epochs that took rejected rows which were tried again."""
+        """Return the epochs that accepted retried rejected rows."""
         return frozenset(self.rows.filter(pc.is_null(self.rows["end_offset"]))["epoch"].to_pylist())
 
 
 def past_spans(reader: Reader, ids: Iterable[str], offsets: Mapping[str, Any]) -> dict[str, PastSpans]:
-    """By input id what epochs have taken, of those inputs (of `ids`) of which each epoch is known up to `offsets`."""
+    """Return by input id the ranges that epochs have read, for those inputs among `ids` whose ranges are all known up
+    to `offsets`."""
     found = {}
     for id_ in ids:
         rows = of_input(reader, SPANS, "input", id_, " AND (end_offset IS NOT NULL OR used > 0)")
@@ -153,15 +158,16 @@ def past_spans(reader: Reader, ids: Iterable[str], offsets: Mapping[str, Any]) -
 
 
 def of_input(reader: Reader, table: StoredTable, column: str, id_: str, condition: str = "") -> pa.Table:
-    """The rows of a stored table in which a column names an input, in any order, without `_key`."""
+    """Return the rows of a stored table in which a column names an input, in any order, without `_key`."""
     value = literal(DIALECTS[reader.dialect].escape(id_))
     query = f"SELECT * FROM {identifier(table.name)} WHERE {identifier(column)} = {value}{condition}"
     return reader.rows(StoredTable("", table.schema, query=query))
 
 
 def _whole(rows: pa.Table, offset: Mapping[str, Any]) -> PastSpans | None:
-    """The spans from the source's beginning to the offset, with rejected rows that were tried again between them, which came from no place
-    of the source; None where one between is not known.
+    """Return the spans from the source's beginning to the offset, or None if one between is not known.
+
+    Spans of retried rejected rows are included; they have no position in the source.
     """
     rows = rows.sort_by("epoch")
     beginnings = pc.indices_nonzero(pc.and_(pc.equal(rows["begin_offset"], "{}"), pc.is_valid(rows["end_offset"])))

@@ -1,1 +1,1 @@
-"""Stages that fail: quarantine, and the way back."""
+"""Failed stages: quarantine and recovery."""

@@ -1,8 +1,9 @@
-"""Attempts at an epoch, and the stages that failed in them: what an attempt leaves alone or tries again, and what follows from its failure.
+"""Attempts at an epoch, and the stages that failed in them: which stages an attempt omits or retries, and what follows
+from its failure.
 
-In: the stages that failed so far, the failure of an attempt. Out: the next attempt, until one succeeds. A stage in quarantine is tried
-again in the first epoch of a run, in each epoch in which rows that it reads go or are replaced, and, where views behind it follow the
-clock, once a minute. How it is computed then is in `belvedere.engine.errors.healing`.
+In: the stages that failed so far, the failure of an attempt. Out: the next attempt, until one succeeds. A stage in
+quarantine is retried in the first epoch of a run, in each epoch in which rows that it reads are deleted or replaced,
+and once a minute if views behind it depend on the clock. `belvedere.engine.errors.healing` computes it then.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ from belvedere.time.event_time import Clocks
 from belvedere.values.instants import microseconds
 
 CLOCK_PAUSE_MICROSECONDS = 60_000_000
-"""Microseconds of the epochs' clock between two attempts to heal what time alone may heal."""
+"""Microseconds of the epochs' clock between two attempts to heal a stage that time alone may heal."""
 PAUSE_FACTOR = 10.0
 """Pause after a failed attempt, as a multiple of its seconds."""
 
 
 class RowsTouched(Exception):
-    """Raised if rows that stages in quarantine read were deleted in this epoch: the epoch restarts to let them recover."""
+    """Raised if rows that stages in quarantine read were deleted in this epoch: the epoch restarts to let them
+    recover.
+    """
 
     def __init__(self, stages: frozenset[str]):
         super().__init__(stages)
@@ -40,7 +43,8 @@ class RowsTouched(Exception):
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at an epoch: the stages that have failed, those of them that it tries again (`healing`), and those tried before."""
+    """One attempt at an epoch: the stages that have failed, those that it retries (`healing`), and those tried
+    before."""
 
     failed: tuple[Failed, ...] = ()
     healing: frozenset[str] = frozenset()
@@ -49,7 +53,10 @@ class Attempt:
 
     @property
     def healed(self) -> frozenset[str]:
-        """The stages that are well once this attempt has succeeded. One behind another that is still in quarantine was not run."""
+        """Return the stages that have recovered once this attempt has succeeded.
+
+        A stage behind another one in quarantine was not run.
+        """
         return self.healing - self.cordon.blocked
 
     @property
@@ -60,7 +67,7 @@ class Attempt:
 
 @dataclass
 class Quarantine:
-    """The stages of one engine that have failed."""
+    """The failed stages of one engine."""
 
     isolation: Isolation
     missed: Missed
@@ -82,7 +89,10 @@ class Quarantine:
     def opened(
         cls, isolation: Isolation, missed: Missed, failed: Iterable[Failed], tables: ScriptTables, clocks: Clocks
     ) -> Quarantine:
-        """Open what the stages that `failed` in earlier runs have missed; `clocks` are the inputs' after the last epoch."""
+        """Open the changes that the stages that `failed` in earlier runs have missed.
+
+        `clocks` are the inputs' after the last epoch.
+        """
         still = isolation.still(failed, tables.fresh)
         gone = missed.open(isolation.missing(still))
         lost = {f.stage for f in still if f.resumes and isolation.outside(f.stage) & gone}
@@ -94,7 +104,7 @@ class Quarantine:
         return cls(isolation, missed, still, clocks=clocks)
 
     def due(self, clock: datetime) -> frozenset[str]:
-        """The stages that an epoch at this clock tries to heal."""
+        """Return the stages that an epoch at this clock retries."""
         now = microseconds(clock)
         by_time = {
             f.stage
@@ -106,18 +116,19 @@ class Quarantine:
         return frozenset(s for s in (self._waiting | by_time) - lost if self._is_ready(s))
 
     def try_again(self) -> None:
-        """Let the next epoch try all of them, however short a time ago they were tried."""
+        """Make the next epoch retry all of them, even if they were tried recently."""
         self._waiting |= {f.stage for f in self.failed}
         self._next.clear()
 
     def begin(self, clock: datetime) -> Attempt:
-        """The first attempt at an epoch."""
+        """Return the first attempt at an epoch."""
         return self._attempt(self.failed, self.due(clock), frozenset()) if self.failed else Attempt()
 
     def after(
         self, error: StageFailure | RowsTouched, attempt: Attempt, epoch: int, clock: datetime, empty: Collection[str]
     ) -> Attempt:
-        """The next attempt after one that has failed, in epoch number `epoch`; raises the failure where the view is not to be quarantined.
+        """Return the attempt after a failed one, in epoch number `epoch`. Raises the failure if the view must not be
+        quarantined.
 
         `empty` are relations that no epoch has filled.
         """
@@ -158,7 +169,7 @@ class Quarantine:
         return replace(made, **self._resuming(stage, made))
 
     def _resuming(self, stage: str, failed: Failed) -> dict[str, Any]:
-        """How a stage that has failed is to heal, as fields of what is noted of it."""
+        """Return how a failed stage will heal, as fields of its record."""
         if failed.resumes or self.isolation.why_not(stage) is None:
             return {}
         return {"resumes": True, "before": self.clocks.as_document()}
@@ -170,7 +181,8 @@ class Quarantine:
         return time.monotonic() >= self._next.get(stage, 0.0)
 
     def look(self, attempt: Attempt, context: EpochContext) -> None:
-        """Raise `RowsTouched` where rows have gone that a stage in quarantine reads, and it was not tried in this epoch."""
+        """Raise `RowsTouched` if rows that a stage in quarantine reads were deleted, and the stage was not tried in
+        this epoch."""
         left = (f.stage for f in attempt.left if f.stage not in attempt.tried and not f.lost)
         found = {s for s in left if self._is_touched(s, context)}
         self._waiting |= found
@@ -190,7 +202,7 @@ class Quarantine:
     def note_missed(
         self, attempt: Attempt, context: EpochContext, explaining: Callable[[str], AbstractContextManager[None]]
     ) -> Attempt:
-        """Keep the changes that stages in quarantine miss in this epoch; a stage whose changes cannot be kept is
+        """Keep the changes that stages in quarantine miss in this epoch. A stage whose changes cannot be kept is
         marked.
 
         `explaining` attributes errors of a relation's stage to its view.
@@ -210,14 +222,18 @@ class Quarantine:
                 with explaining(name):
                     if self.missed.note(name, context.deltas.get(name), context.epoch):
                         continue
-                why = f'it has missed more than {self.missed.most:,} changes of "{name_in_script(name)}", the maximum that is kept'
+                why = (
+                    f'it has missed more than {self.missed.most:,} changes of "{name_in_script(name)}", the '
+                    "maximum that is kept"
+                )
             lost = {f.stage for f in readers}
             failed = tuple(replace(f, lost=f.lost or why) if f.stage in lost else f for f in failed)
         return replace(attempt, failed=failed)
 
     def committed(self, attempt: Attempt, clock: datetime, seconds: float, clocks: Clocks) -> None:
-        """Record that this attempt committed an epoch, after `seconds` of all attempts; `clocks` are the inputs' clocks
-        after it.
+        """Record that this attempt committed an epoch, after `seconds` of all attempts.
+
+        `clocks` are the inputs' clocks after it.
         """
         self.failed, self.clocks = attempt.left, clocks
         self.missed.only(self.isolation.missing(attempt.left))

@@ -1,8 +1,9 @@
-"""Changes that stages in quarantine have missed: kept until those stages take them in, where the rows themselves are not kept.
+"""Changes that stages in quarantine have missed. They are kept until these stages process them, if the rows themselves
+are not kept.
 
-In: the changes of the relations that such stages read, epoch by epoch. Out: the changes since an epoch as those of one epoch. They lie in
-arrangements beside the state, so the epoch's transaction takes them with everything else. Which stage misses what is decided in
-`belvedere.engine.errors.healing`.
+In: the changes of the relations that such stages read, epoch by epoch. Out: the changes since an epoch as those of one
+epoch. They are stored in arrangements beside the state, so the epoch's transaction includes them.
+`belvedere.engine.errors.healing` decides which stage misses which changes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from belvedere.state.state import State
 SUFFIX = "~missed"
 EPOCH = "_missed_epoch"
 MAX_MISSED_ROWS = 10_000_000
-"""Rows of one relation that are kept for stages in quarantine, by default."""
+"""Default maximum number of changed rows of one relation that are kept for stages in quarantine."""
 _NUMBERS = itertools.count()
 
 
@@ -41,10 +42,13 @@ class Missed:
     relations: Mapping[str, Relation]
     most: int = MAX_MISSED_ROWS
     names: set[str] = field(default_factory=set)
-    """The relations of which something is kept."""
+    """The relations whose changes are kept."""
 
     def open(self, requested: Iterable[str]) -> frozenset[str]:
-        """Open what earlier runs have kept of these relations; those of which nothing was kept come back."""
+        """Open the changes that earlier runs have kept of these relations.
+
+        Return the relations without kept changes.
+        """
         requested = frozenset(requested)
         known = {n for n in requested if n + SUFFIX in self.state.manifest.relations}
         arranged = [self.state.manifest.relations[n + SUFFIX][0] for n in known]
@@ -53,7 +57,7 @@ class Missed:
         return requested - known
 
     def note(self, name: str, rows: Rows | None, epoch: int) -> bool:
-        """Keep the changes of a relation in an epoch; False, and nothing is kept any more, where it would be too many."""
+        """Keep the changes of a relation in an epoch. If they would be too many, keep none and return False."""
         if name not in self.names:
             self.state.arrange([self._arranged(name)], frozenset())
             self.names.add(name)
@@ -69,7 +73,7 @@ class Missed:
         return True
 
     def since(self, name: str, epoch: int, now: Rows | None) -> Rows | None:
-        """The changes of a relation from an epoch on, with those of `now`, as changes of one epoch."""
+        """Return the changes of a relation since an epoch, including those of `now`, as changes of one epoch."""
         relation, found = self.relations[name], self.state.arrangements[name + SUFFIX]
         schema = self._arranged(name).schema
         columns = [n for n in schema.names if n != EPOCH]
@@ -119,7 +123,7 @@ def _numbered(batch: pa.RecordBatch, schema: pa.Schema, epoch: int) -> pa.Record
 
 
 def _consolidated(changes: pa.Table) -> pa.Table:
-    """Per `_key` the row that was there before all changes, with -1, and the row that is there after them, with +1."""
+    """Return per `_key` the row before all changes, with -1, and the row after them, with +1."""
     codes = changes[KEY].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
     weight, epoch = changes[WEIGHT].to_numpy(), changes[EPOCH].to_numpy()
     order = np.lexsort((weight, epoch, codes))

@@ -28,7 +28,10 @@ CODE = "B7045"
 
 
 class StageFailure(BelvedereError):
-    """A row, or the number of rows, made a stage's own expressions fail: with these rows they always will."""
+    """Raised if a row, or the number of rows, makes a stage's own expressions fail.
+
+    A retry with these rows would fail again.
+    """
 
     def __init__(self, output: str, diagnostic: Diagnostic):
         super().__init__(diagnostic)
@@ -63,7 +66,7 @@ class Isolation:
         return definition_fingerprints(self.pipeline)
 
     def downstream(self, stage: str) -> frozenset[str]:
-        """A stage's output with its states, and those of all stages that read it."""
+        """Return a stage's output with its states, and those of all stages that read it."""
         found = {stage}
         for s in self.pipeline.stages:
             if s.output in found or found.intersection(r.relation for r in s.slots):
@@ -71,7 +74,7 @@ class Isolation:
         return frozenset(found)
 
     def cordon_of(self, failed: Iterable[Failed], healing: Collection[str]) -> Cordon:
-        """Where the stages `healing` of those that failed are tried again."""
+        """Return the relations to omit and to recompute if the stages `healing`, among the failed ones, are retried."""
         parts = {f.stage: self.downstream(f.stage) for f in failed}
         blocked = frozenset().union(*(p for s, p in parts.items() if s not in healing))
         known = {f.stage: f for f in failed}
@@ -84,7 +87,7 @@ class Isolation:
         return Cordon(blocked, fresh - blocked, restored - blocked, resumed)
 
     def missing(self, failed: Iterable[Failed]) -> frozenset[str]:
-        """The relations whose changes are kept for stages that resume."""
+        """Return the relations whose changes are kept for stages that resume."""
         return frozenset().union(*(self.outside(f.stage) for f in failed if f.resumes and not f.lost))
 
     def waiting(self, failed: Iterable[Failed]) -> frozenset[str]:
@@ -123,7 +126,9 @@ class Isolation:
         return any(s.reads_clock for s in self.pipeline.stages if s.output in inside)
 
     def is_allowed(self, stage: str) -> bool:
-        """Whether the script lets it be in quarantine: what it says of the view, or of the views that are made of a private one."""
+        """Whether the script lets it be in quarantine: what it says of the view, or of the views that are made of a
+        private one.
+        """
         made = next(s for s in self.pipeline.stages if s.output == stage)
         subscription = self.catalog.subscriptions.get(made.owner)
         owner, said = made.owner if subscription is None else subscription.view, self.catalog.hints.on_error
@@ -134,14 +139,19 @@ class Isolation:
         return all(said.get(i) is OnError.QUARANTINE for i in (shown if is_private and shown else [owner]))
 
     def why_not(self, stage: str) -> str | None:
-        """Return why the stage cannot be recomputed, so that it has to resume with its missed changes; None if it can."""
+        """Return why the stage cannot be recomputed, so that it has to resume with its missed changes; None if it
+        can.
+        """
         made = {s.output: s for s in self.pipeline.stages}
         if emits_changes(made[stage]):
             return "it continues after its last event"
         fresh, restored = self.rebuilt(self.downstream(stage))
         for name in fresh:
             if name in made and not made[name].rebuilds:
-                return f'"{name_in_script(name)}" depends on the arrival times of its rows: it cannot be recomputed from stored rows'
+                return (
+                    f'"{name_in_script(name)}" depends on the arrival times of its rows: it cannot be '
+                    "recomputed from stored rows"
+                )
         for _, error in lost_rows(self.catalog, self.pipeline, fresh, restored, ()):
             found = error.diagnostics[0]
             return found.reason or found.message

@@ -24,7 +24,9 @@ FEW_BYTES = 1 << 20
 """Maximum number of bytes that are kept without a file."""
 PREFIX = "read-"
 observe: Callable[[Any], tuple[Any, Callable[[], int]]] | None = None
-"""In a cluster: a data frame that counts its rows while it is written. A folder that is not shared would lose them in silence."""
+"""In a cluster: a data frame that counts its rows while it is written. A folder that is not shared would lose them in
+silence.
+"""
 
 
 class Scratch:
@@ -164,7 +166,10 @@ def write_frame(frame: SparkFrame, folder: Path, schema: pa.Schema, block: int =
 
 def not_shared(folder: Path, detail: str) -> BelvedereError:
     """The diagnostic B7036: executors have another folder of this name."""
-    hint = "set `scratch` under [run] in belvedere.toml to a folder that all machines of the cluster mount at the same path"
+    hint = (
+        "set `scratch` under [run] in belvedere.toml to a folder that all machines of the cluster mount at the "
+        "same path"
+    )
     return fail(
         "B7036", f"the scratch folder {folder} is not shared by the driver and its executors", hint=hint, detail=detail
     )

@@ -47,7 +47,10 @@ def restored(sql: str, type_: pa.DataType) -> str:
     if not has_map(type_):
         return sql
     if pa.types.is_map(type_):
-        return f"map_from_entries(transform({sql}, e -> named_struct('key', e.key, 'value', {restored('e.value', type_.item_type)})))"
+        return (
+            f"map_from_entries(transform({sql}, e -> named_struct('key', e.key, 'value', "
+            f"{restored('e.value', type_.item_type)})))"
+        )
     if pa.types.is_struct(type_):
         fields = ", ".join(f"'{_literal(f.name)}', {restored(f'{sql}.{quote(f.name)}', f.type)}" for f in type_)
         return f"CASE WHEN {sql} IS NULL THEN NULL ELSE named_struct({fields}) END"

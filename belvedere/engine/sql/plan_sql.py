@@ -271,7 +271,9 @@ def print_expression(expr: Expr) -> str:
 
 
 def _readable(expr: Expr) -> Expr:
-    """The expression with texts made of bytes that are UTF-8: what is not becomes U+FFFD, as Spark shows it; no store keeps other texts."""
+    """The expression with texts made of bytes that are UTF-8: what is not becomes U+FFFD, as Spark shows it; no store
+    keeps other texts.
+    """
     root = exp.Paren(this=expr)
     for cast in list(root.find_all(exp.Cast)):
         if cast.to.this in exp.DataType.TEXT_TYPES and not _is_text(cast.this):
@@ -283,7 +285,9 @@ def _readable(expr: Expr) -> Expr:
 
 
 def _is_text(expr: Expr) -> bool:
-    """Whether an expression is a literal or NULL, or a cast of such: Spark wants to see that it is a constant, as a format is."""
+    """Whether an expression is a literal or NULL, or a cast of such: Spark wants to see that it is a constant, as a
+    format is.
+    """
     while isinstance(expr, exp.Cast | exp.Paren) and not (isinstance(expr, exp.Cast) and expr.to.is_type("binary")):
         expr = expr.this
     return isinstance(expr, exp.Literal | exp.Null)

@@ -37,7 +37,10 @@ def key_text(schema: Schema) -> str:
     text = parts[0] if len(parts) == 1 else f"concat_ws('|', {', '.join(parts)})"
     if all(_is_plain(schema[n].type) for n in schema.key or ()):
         return text
-    return f"CASE WHEN octet_length({text}) > {MAX_KEY_BYTES} THEN concat('{HASH_MARK}', sha2({text}, 256)) ELSE {text} END"
+    return (
+        f"CASE WHEN octet_length({text}) > {MAX_KEY_BYTES} THEN concat('{HASH_MARK}', sha2({text}, 256)) ELSE "
+        f"{text} END"
+    )
 
 
 def _part(sql: str, type_: pa.DataType, nullable: bool) -> str:
@@ -97,6 +100,8 @@ def identity_columns(relation: Relation) -> str:
 
 
 def _hash_item(path: Path, schema: Schema) -> str:
-    """The hash that readers look the rows up by. A value that cannot be computed fails where a reader computes it, not here."""
+    """The hash that readers look the rows up by. A value that cannot be computed fails where a reader computes it,
+    not here.
+    """
     exprs = tuple(e if isinstance(e, exp.Column) else forgiving(e, schema) for e in path.exprs)
     return f"{path_hash(exprs, path.types)} AS {quote(path.name)}"

@@ -93,7 +93,10 @@ class Texts:
     def groups(self, changed: Node, path: str, kinds: Mapping[str, str] | str = DELTA) -> str:
         """The hashes, by an access path of the output, of the groups that changes touch."""
         found = self.output.path(path)
-        return f"SELECT DISTINCT {path_hash(found.exprs, found.types)} AS `{found.name}` FROM ({self.query(changed, kinds)}) AS c"
+        return (
+            f"SELECT DISTINCT {path_hash(found.exprs, found.types)} AS `{found.name}` FROM "
+            f"({self.query(changed, kinds)}) AS c"
+        )
 
 
 @dataclass(frozen=True)
