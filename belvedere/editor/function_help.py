@@ -19,7 +19,9 @@ from belvedere.plan.operators.time_window import TimeWindowKind
 from belvedere.syntax.forms.windowing_calls import FORMS, arguments_of
 
 OWN_TEXTS = {
-    "now": "The epoch's clock: the same for all rows of an epoch. With a filter on it rows enter and leave as time passes.",
+    "now": (
+        "The epoch's clock: the same for all rows of an epoch. With a filter on it rows enter and leave as time passes."
+    ),
     **{
         u: f"The time rounded down to its {u}."
         for u in ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
@@ -34,7 +36,9 @@ WINDOW_TEXTS = {
     TimeWindowKind.TUMBLE: "Rows in consecutive windows of one length; adds the window's start and end.",
     TimeWindowKind.HOP: "Rows in windows of one length that begin every `hopsize`; adds the window's start and end.",
     TimeWindowKind.CUMULATE: "Rows in windows that grow by `hopsize` up to `dur`; adds the window's start and end.",
-    TimeWindowKind.SESSION: "Rows in windows that end when no row arrives for `gap`, for each key; adds the window's start and end.",
+    TimeWindowKind.SESSION: (
+        "Rows in windows that end when no row arrives for `gap`, for each key; adds the window's start and end."
+    ),
 }
 
 

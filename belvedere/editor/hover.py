@@ -167,7 +167,10 @@ def _relationship_text(now: Revision, use: Use, name: str) -> str | None:
     target = now.known.find(link[1])
     one = target is not None and link[0].leads_to_one(owner.schema, target.schema)
     doc = f"\n\n{link[0].doc}" if link[0].doc else ""
-    return f"```sqrl\n{owner.name}.{link[0].name} → {link[1]}\n```\n*relationship*, leads to {'one row' if one else 'many rows'}{doc}"
+    return (
+        f"```sqrl\n{owner.name}.{link[0].name} → {link[1]}\n```\n*relationship*, leads to "
+        f"{'one row' if one else 'many rows'}{doc}"
+    )
 
 
 def _column_text(statement: ScopedStatement, use: Use, name: str) -> str | None:

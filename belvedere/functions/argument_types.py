@@ -52,24 +52,24 @@ CLASSES: Mapping[str, Test] = {
 
 _FORMS: Mapping[str, str] = {
     "a": (
-        "bigint boolean btrim contains convert_timezone date date_add datediff decimal double encode "
-        "endswith find_in_set float from_base32 int is_valid_variant is_variant_null jaro_winkler_similarity "
-        "ltrim luhn_check parse_json raise_error regexp regexp_count regexp_like regexp_replace "
-        "regexp_substr replace rlike rtrim schema_of_variant sentences sequence smallint st_asbinary st_setsrid st_srid "
-        "startswith time time_bucket time_diff time_to_micros time_to_millis time_to_seconds time_trunc timestamp "
-        "timestamp_seconds tinyint to_date to_number to_time to_timestamp to_timestamp_ltz to_timestamp_ntz translate "
-        "trim try_parse_json try_to_date try_to_number try_to_time try_to_timestamp try_validate_utf8 "
-        "try_variant_array_append try_variant_get try_variant_insert try_variant_set unix_nanos validate_utf8 "
-        "variant_array_append variant_delete variant_get variant_insert variant_set variant_strip_nulls xpath "
-        "xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string"
+        "bigint boolean btrim contains convert_timezone date date_add datediff decimal double encode endswith "
+        "find_in_set float from_base32 int is_valid_variant is_variant_null jaro_winkler_similarity ltrim luhn_check "
+        "parse_json raise_error regexp regexp_count regexp_like regexp_replace regexp_substr replace rlike rtrim "
+        "schema_of_variant sentences sequence smallint st_asbinary st_setsrid st_srid startswith time time_bucket "
+        "time_diff time_to_micros time_to_millis time_to_seconds time_trunc timestamp timestamp_seconds tinyint "
+        "to_date to_number to_time to_timestamp to_timestamp_ltz to_timestamp_ntz translate trim try_parse_json "
+        "try_to_date try_to_number try_to_time try_to_timestamp try_validate_utf8 try_variant_array_append "
+        "try_variant_get try_variant_insert try_variant_set unix_nanos validate_utf8 variant_array_append "
+        "variant_delete variant_get variant_insert variant_set variant_strip_nulls xpath xpath_boolean xpath_double "
+        "xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string"
     ),
     "b": (
         "bitmap_count hll_sketch_estimate kll_sketch_get_n_bigint kll_sketch_get_n_double kll_sketch_get_n_float "
         "kll_sketch_merge_bigint kll_sketch_merge_double kll_sketch_merge_float kll_sketch_to_string_bigint "
         "kll_sketch_to_string_double kll_sketch_to_string_float st_geogfromwkb theta_difference theta_intersection "
-        "theta_sketch_estimate to_base32 tuple_difference_double tuple_difference_integer tuple_difference_theta_double "
-        "tuple_difference_theta_integer tuple_sketch_estimate_double tuple_sketch_estimate_integer "
-        "tuple_sketch_theta_double tuple_sketch_theta_integer"
+        "theta_sketch_estimate to_base32 tuple_difference_double tuple_difference_integer "
+        "tuple_difference_theta_double tuple_difference_theta_integer tuple_sketch_estimate_double "
+        "tuple_sketch_estimate_integer tuple_sketch_theta_double tuple_sketch_theta_integer"
     ),
     "c": "array_size cardinality size",
     "k": "collect_set decode equal_null hash nullif xxhash64",

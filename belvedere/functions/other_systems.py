@@ -11,10 +11,14 @@ _PARSED = "write to_timestamp(text, 'yyyy-MM-dd HH:mm:ss'), with the letters of 
 _JSON = "write get_json_object(text, '$.a'), or from_json(text, 'a INT')"
 
 OTHER_FUNCTIONS: Mapping[str, str] = {
-    "PROCTIME": "write now(), the clock of the epoch; for the time of arrival declare `p TIMESTAMP METADATA FROM 'timestamp'`",
+    "PROCTIME": (
+        "write now(), the clock of the epoch; for the time of arrival declare `p TIMESTAMP METADATA FROM 'timestamp'`"
+    ),
     "WINDOW": "write GROUP BY window(ts, '10 minutes'), or Tumble(...) in FROM and GROUP BY wend",
     "MZ_NOW": "write now(), the clock of the epoch: WHERE ts >= now() - INTERVAL '1' HOUR",
-    "DATE_BIN_HOPPING": "take HOP(TABLE t, DESCRIPTOR(ts), slide => INTERVAL '1' MINUTE, size => INTERVAL '5' MINUTES) in FROM",
+    "DATE_BIN_HOPPING": (
+        "take HOP(TABLE t, DESCRIPTOR(ts), slide => INTERVAL '1' MINUTE, size => INTERVAL '5' MINUTES) in FROM"
+    ),
     "CURRENT_ROW_TIMESTAMP": "write now(), the clock of the epoch",
     "ROW": "write struct(a, b), or named_struct('name', a, ...)",
     "CURRENT_WATERMARK": "a watermark is not a value of a row: EMIT AFTER WATERMARK emits the rows below it",

@@ -167,7 +167,10 @@ def _check_parameters(name: str, written: Any, count: int, span: Span | None) ->
     try:
         inspect.signature(written).bind(*range(count))
     except TypeError as error:
-        message = f"`{name}` is declared with {count} parameter{'s' * (count != 1)}, but the Python function has others: {error}"
+        message = (
+            f"`{name}` is declared with {count} parameter{'s' * (count != 1)}, but the Python function has others: "
+            f"{error}"
+        )
         raise fail(
             "B9131", message, span=span, hint="declare each parameter of the Python function, in order"
         ) from None

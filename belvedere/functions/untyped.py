@@ -57,13 +57,13 @@ _GROUPS: Mapping[tuple[int, int], str] = {
 COUNTED: Mapping[str, tuple[int, int]] = {name: counts for counts, names in _GROUPS.items() for name in names.split()}
 
 _NO_VALUE_OF_A_ROW = (
-    "approx_top_k approx_top_k_accumulate approx_top_k_combine bitmap_and_agg bitmap_construct_agg bitmap_or_agg collect_union "
-    "count_min_sketch counter_diff explode explode_outer grouping grouping_id histogram_numeric hll_sketch_agg hll_union_agg "
-    "inline inline_outer kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint "
-    "kll_sketch_agg_double kll_sketch_agg_float percentile_cont percentile_disc posexplode posexplode_outer "
-    "schema_of_variant_agg theta_intersection_agg theta_sketch_agg theta_union_agg tuple_intersection_agg_double "
-    "tuple_intersection_agg_integer tuple_sketch_agg_double tuple_sketch_agg_integer tuple_union_agg_double "
-    "tuple_union_agg_integer vector_avg vector_sum"
+    "approx_top_k approx_top_k_accumulate approx_top_k_combine bitmap_and_agg bitmap_construct_agg bitmap_or_agg "
+    "collect_union count_min_sketch counter_diff explode explode_outer grouping grouping_id histogram_numeric "
+    "hll_sketch_agg hll_union_agg inline inline_outer kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float "
+    "kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float percentile_cont percentile_disc posexplode "
+    "posexplode_outer schema_of_variant_agg theta_intersection_agg theta_sketch_agg theta_union_agg "
+    "tuple_intersection_agg_double tuple_intersection_agg_integer tuple_sketch_agg_double tuple_sketch_agg_integer "
+    "tuple_union_agg_double tuple_union_agg_integer vector_avg vector_sum"
 )
 """Aggregates and generators: a CAST around them would not define how they are maintained."""
 _IN_A_PACKAGE = "from_avro from_protobuf schema_of_avro to_avro to_protobuf"

@@ -275,8 +275,8 @@ def _least(parts: list[int | None]) -> int | None:
 
 
 def _combine_greatest(bounds: Mapping[str, int], expr: exp.Greatest, never_null: Collection[str]) -> int | None:
-    """Return the greatest bound of the arguments. If a column may be NULL, return the least one, because `greatest` skips
-    NULLs."""
+    """Return the greatest bound of the arguments. If a column may be NULL, return the least one, because `greatest`
+    skips NULLs."""
     parts = [expr.this, *expr.expressions]
     if any(c.name not in never_null for c in expr.find_all(exp.Column)):
         return _least([combine(bounds, p, never_null) for p in parts])

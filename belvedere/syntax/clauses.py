@@ -44,8 +44,8 @@ def variable_text(name: str) -> str:
 
 
 TYPES = (
-    "BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "NUMERIC", "STRING", "TEXT",
-    "VARCHAR", "CHAR", "BINARY", "DATE", "TIMESTAMP", "ARRAY", "STRUCT", "MAP",
+    "BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "NUMERIC", "STRING",
+    "TEXT", "VARCHAR", "CHAR", "BINARY", "DATE", "TIMESTAMP", "ARRAY", "STRUCT", "MAP",
 )  # fmt: skip
 
 
@@ -234,7 +234,10 @@ class ClauseParser(SqrlParser):
                 doc = self._curr.text
                 self._advance()
             else:
-                hint = "a column is `name TYPE [NOT NULL] [PRIMARY KEY] [DEFAULT value] [CHECK (condition)]`; commas separate columns"
+                hint = (
+                    "a column is `name TYPE [NOT NULL] [PRIMARY KEY] [DEFAULT value] [CHECK (condition)]`; commas "
+                    "separate columns"
+                )
                 self.refuse("B1001", f"unexpected {shown(self._curr)} in column `{name.text}`", hint=hint)
         span = self._since(first)
         made = ColumnDefinition(

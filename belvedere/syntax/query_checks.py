@@ -35,7 +35,10 @@ def rounding_calls(tree: exp.Expr, text: str) -> Iterator[Problem]:
         unit = node.text("unit")
         shown = f"{unit.lower()}(t)"
         message = f"`{shown}` rounds a time down to the {unit.lower()}, but is a number in Spark"
-        hint = f"write date_trunc('{unit}', t) to round down, extract({unit} FROM t) for the number: both are the same in Spark"
+        hint = (
+            f"write date_trunc('{unit}', t) to round down, extract({unit} FROM t) for the number: both are the "
+            "same in Spark"
+        )
         inner = node.this.meta.get("start"), node.this.meta.get("end")
         fix = f"date_trunc('{unit}', {text[inner[0] : inner[1]]})" if None not in inner else None
         warning = Problem("B3055", message, start, end, hint, fix)

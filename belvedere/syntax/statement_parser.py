@@ -93,7 +93,10 @@ class StatementParser(ClauseParser):
         if isinstance(statement, ImportTable | ImportAll | ExportStatement):
             hint = "write `;` or begin a new line before the next statement"
         elif isinstance(statement, CreateInput):
-            hint = "only WATERMARK, LATE, KEEP, IDLE AFTER and WITH HISTORY follow the columns; configure sources in belvedere.toml"
+            hint = (
+                "only WATERMARK, LATE, KEEP, IDLE AFTER and WITH HISTORY follow the columns; configure sources in "
+                "belvedere.toml"
+            )
             if self._curr.text.upper().startswith("PARTITIONED"):
                 hint = "remove it: indexes follow from views, relationships and query templates"
             elif self._curr.text.upper() == "COMMENT":

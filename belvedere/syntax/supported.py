@@ -26,14 +26,18 @@ Class = type[exp.Expr]
 
 _SET_OPERATION = "with_ this expression distinct by_name order limit offset emit"
 _NAMES: dict[str, str] = {
-    "Select": "with_ expressions distinct from_ laterals joins where group having qualify windows order limit offset emit stream spl "
+    "Select": "with_ expressions distinct from_ laterals joins where group having qualify windows order limit "
+    "offset emit stream spl "
     "sort distribute cluster",
     "Union Except Intersect": _SET_OPERATION,
     "Subquery": "this alias with_ joins order limit offset emit sample pivots spl",
     "With": "expressions recursive",
     "CTE": "this alias materialized levels",  # the rows are the same in all cases
     "Null": "",
-    "Where Having Qualify From Paren Not Neg BitwiseNot Var Any All Boolean RawString National IgnoreNulls RespectNulls": "this",
+    (
+        "Where Having Qualify From Paren Not Neg BitwiseNot Var Any All Boolean RawString National IgnoreNulls "
+        "RespectNulls"
+    ): "this",
     "Table": "this alias db catalog joins version when sample pivots over spl",
     "Version": "this kind expression",
     "TableSample": "*",  # rejected with the table

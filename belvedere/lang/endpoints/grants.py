@@ -172,7 +172,10 @@ class _Granting:
             if shown and self.relations[id_].casefold() not in {n.casefold() for n in self.role.hidden}:
                 name, own = self._deny(id_), self.catalog.name_of(source)
                 column = sorted(shown)[0]
-                hint = f'set its hidden columns: "{name}" = ["{column}"] in [roles.{self.role.name}.hidden], or [] for none'
+                hint = (
+                    f'set its hidden columns: "{name}" = ["{column}"] in [roles.{self.role.name}.hidden], or [] '
+                    "for none"
+                )
                 message = f"`{name}` shows `{column}`, which is hidden in `{own}`"
                 raise self._refusal(message, self.role.place("views", name), hint)
 
@@ -184,7 +187,10 @@ class _Granting:
         source = next((s for s in self._scanned(view.plan) if s in self.rows), None)
         if source is not None:
             name, own = self.relations[id_], self.catalog.name_of(source)
-            message = f"role `{self.role.name}`: `{name}` is computed from all rows of `{own}`, of which the role sees only some"
+            message = (
+                f"role `{self.role.name}`: `{name}` is computed from all rows of `{own}`, of which the role sees "
+                "only some"
+            )
             hint = f'set its rows: "{name}" = "..." in [roles.{self.role.name}.rows], or "true" for all'
             place = self.role.place("views", name)
             self.diagnostics.append(Diagnostic("B9107", message, Severity.WARNING, place, hint=hint))

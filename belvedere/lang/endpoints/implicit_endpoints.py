@@ -48,7 +48,10 @@ def _vanished(catalog: Catalog) -> Iterator[Diagnostic]:
         if table is None or private or relationship.target in catalog.public or table.late_of is not None:
             continue
         shown = shown_names(table.id)
-        message = f"the API does not show `{catalog.name_of(relationship.owner)}.{relationship.name}`: `{shown}` is not stored"
+        message = (
+            f"the API does not show `{catalog.name_of(relationship.owner)}.{relationship.name}`: `{shown}` is not "
+            "stored"
+        )
         imported = (
             f"`{shown_names(table.name)}` belongs to another script: import it, too" if IMPORTED in table.name else None
         )

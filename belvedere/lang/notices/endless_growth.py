@@ -126,7 +126,10 @@ def _endless_join(view: View, left: str, right: str, *, versions: bool, late: li
         times = f"the times of `{left}` and `{right}`"
         hint = f"declare WATERMARK FOR {times}: rows and versions leave the state once both watermarks have passed them"
     else:
-        hint = "filter one side by `time + n DAY >= now()`, or reduce it to its last rows: `DISTINCT T ON key ORDER BY time DESC`"
+        hint = (
+            "filter one side by `time + n DAY >= now()`, or reduce it to its last rows: `DISTINCT T ON key ORDER BY "
+            "time DESC`"
+        )
     return Diagnostic("B6121", message, Severity.NOTICE, view.span, hint=hint)
 
 
@@ -187,7 +190,10 @@ def _endless_groups(catalog: Catalog, growth: Growth) -> list[Diagnostic]:
     names = ", ".join(f"`{name}`" for name in [*found][:SHOWN])
     more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     message = f"the groups of {names}{more} are never complete: there is one for each key that ever arrived"
-    hint = f"this is fine for a limited number of keys; otherwise also group by a window of `{time}`, or by the time rounded down"
+    hint = (
+        f"this is fine for a limited number of keys; otherwise also group by a window of `{time}`, or by the time "
+        "rounded down"
+    )
     return [Diagnostic("B6122", message, Severity.NOTICE, view.span, hint=hint)]
 
 

@@ -92,7 +92,10 @@ def _pending(frame: Frame, found: Navigation, column: exp.Expr, written: exp.Exp
     inner = frame.subquery(query)
     if not inner.single:
         rows, last = dotted(found.steps), found.rest[0].name
-        hint = f"aggregate, as in `max({rows}.{last})` in a column's definition, or join it: `JOIN {found.source.alias}.{rows} x`"
+        hint = (
+            f"aggregate, as in `max({rows}.{last})` in a column's definition, or join it: `JOIN "
+            f"{found.source.alias}.{rows} x`"
+        )
         raise frame.fail("B4032", f"`{rows}` can have more than one row", written, hint)
     return Pending("scalar", query, inner, written)
 

@@ -74,7 +74,10 @@ def _refuse_kind(frame: Frame, statement: DefineRelationship, join: exp.Join, nu
             f"{side} JOIN is not allowed in a relationship: it adds rows that are not related to a row of `{owner}`"
         )
         last = statement.path.last.text
-        hint = f"write JOIN; to include rows of `{owner}` without related rows, query `FROM {owner} t LEFT JOIN t.{last} r`"
+        hint = (
+            f"write JOIN; to include rows of `{owner}` without related rows, query `FROM {owner} t LEFT JOIN "
+            f"t.{last} r`"
+        )
         raise frame.fail("B4045", message, join, hint)
     if (
         kind not in KEPT

@@ -156,7 +156,10 @@ def _fitting(step: Node, columns: tuple[Column, ...], name: str, query: exp.Expr
     items = []
     for c, first in zip(visible, columns, strict=True):
         if t.common_type(first.type, c.type) != first.type:
-            message = f"column `{first.name}` is {t.a_type(first.type)} in the first rows of `{name}` and {t.a_type(c.type)} in its step"
+            message = (
+                f"column `{first.name}` is {t.a_type(first.type)} in the first rows of `{name}` and "
+                f"{t.a_type(c.type)} in its step"
+            )
             hint = f"CAST one of them: to {t.type_text(first.type)} in the step, or to a wider type in the first rows"
             raise context.fail("B3053", message, query, hint)
         expr = column(c.name)

@@ -21,7 +21,10 @@ from belvedere.plan.operators.nodes import Expr
 from belvedere.schema import ROWTIME
 
 SIDES = ("", "LEFT", "RIGHT", "FULL")
-HINT = "join two streams, `FROM a OVER (RANGE INTERVAL '1' MINUTE PRECEDING) JOIN b ON ...`, or write SELECT ... EMIT STREAM"
+HINT = (
+    "join two streams, `FROM a OVER (RANGE INTERVAL '1' MINUTE PRECEDING) JOIN b ON ...`, or write SELECT ... EMIT "
+    "STREAM"
+)
 
 TimeOf = Callable[[NamedRelation], str | None]
 """Function that returns the event-time column of a relation by its name in the script."""

@@ -230,7 +230,10 @@ def _hint(definitions: Definitions, relation: NamedRelation) -> str:
     input_ = definitions.inputs.get(relation.id)
     key = ", ".join(input_.primary_key) if input_ is not None and input_.primary_key else "k"
     if input_ is not None and not input_.primary_key:
-        return f"declare its time column: `WATERMARK FOR c`, or write `V := DISTINCT {relation.name} ON k ORDER BY c DESC` and join V"
+        return (
+            f"declare its time column: `WATERMARK FOR c`, or write `V := DISTINCT {relation.name} ON k ORDER BY c "
+            "DESC` and join V"
+        )
     if input_ is not None:
         return f"declare the changes as a stream U, write `V := DISTINCT U ON {key} ORDER BY c DESC`, and join V"
     return "write `V := DISTINCT U ON k ORDER BY c DESC` over the changes U, and join V"

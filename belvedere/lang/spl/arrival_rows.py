@@ -26,7 +26,10 @@ from belvedere.schema import INGEST_TIME, UID
 ARRIVED_TIME = "_arrived_time"
 ARRIVED = ("_arrived_number", "_arrived_at", ARRIVED_TIME)
 """Columns of order, clock and event time of rows that come from several inputs."""
-HINT = "take a stream (CREATE STREAM), a view that only filters and computes columns of some, SELECT STREAM, or EMIT STREAM"
+HINT = (
+    "take a stream (CREATE STREAM), a view that only filters and computes columns of some, SELECT STREAM, or EMIT "
+    "STREAM"
+)
 
 
 @dataclass(frozen=True)

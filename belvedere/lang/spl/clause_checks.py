@@ -55,7 +55,9 @@ FindColumn = Callable[[exp.Expr], "tuple[str, pa.DataType]"]
 FORMS = {
     "tumbling": "write tumbling, count(n), or time(s), delta(column, step), punct()",
     "sliding": "write sliding, an eviction, and perhaps a trigger: sliding, time(10), count(5)",
-    "timeinterval": "write timeInterval, intervalDuration(60), and perhaps creationPeriod(10), discardAge(3600), intervalOffset(5)",
+    "timeinterval": (
+        "write timeInterval, intervalDuration(60), and perhaps creationPeriod(10), discardAge(3600), intervalOffset(5)"
+    ),
 }
 ORDER = "write the kind, its policies, partitioned BY ..., the eviction of partitions, and options, in this order"
 

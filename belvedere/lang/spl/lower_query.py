@@ -72,7 +72,10 @@ def _split(select: exp.Select, context: StatementContext) -> tuple[exp.Select, l
         if any(source is other for other, _ in clauses[:n]):
             raise context.fail("B5215", "a table has two windows", clause, "read it twice, or define two views")
     if len(clauses) < len(sources) or len(sources) > 2 or plain.args.get("laterals"):
-        hint = "give both tables of the join a window (sliding, count(1), partitioned BY key is the last row of a key), or join views"
+        hint = (
+            "give both tables of the join a window (sliding, count(1), partitioned BY key is the last row of a "
+            "key), or join views"
+        )
         raise context.fail("B5214", "a join is not supported together with a window", clauses[0][1], hint)
     for source in sources:
         source.set("spl", None)

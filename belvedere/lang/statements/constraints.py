@@ -33,7 +33,10 @@ _CASTS = (exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP, exp.DataType.Type
 
 def read_default(written: exp.Expr, of: Column, file: str) -> Any:
     """Return the value of `DEFAULT value`. Raises B4043 if it is not a constant of the column's type."""
-    hint = "write a literal; for the time of arrival use METADATA FROM 'timestamp', for a computed value `name AS expression`"
+    hint = (
+        "write a literal; for the time of arrival use METADATA FROM 'timestamp', for a computed value `name AS "
+        "expression`"
+    )
     try:
         value = convert(_literal(written), of.type)
     except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException):

@@ -20,7 +20,8 @@ from belvedere.syntax.wording import did_you_mean
 CONNECTORS = ("filesystem", "kafka", "upsert-kafka", "datagen")
 FORMATS = {"json": "json", "csv": "csv", "parquet": "parquet"}
 MESSAGES = {
-    "json": "json", "debezium-json": None, "avro": "avro", "avro-confluent": "avro", "protobuf": "protobuf", "raw": "text",
+    "json": "json", "debezium-json": None, "avro": "avro", "avro-confluent": "avro", "protobuf": "protobuf",
+    "raw": "text",
 }  # fmt: skip
 STARTING = {"earliest-offset": "earliest", "latest-offset": "latest"}
 OURS = {"csv.field-delimiter": "delimiter", "csv.null-literal": "null"}

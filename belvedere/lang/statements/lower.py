@@ -146,7 +146,10 @@ def define_input(script: ScriptLowering, statement: CreateInput, source: SourceT
     """Define `CREATE STREAM | TABLE`, then the columns computed from the others."""
     for clause in statement.clauses.watermarks:
         if any(c.name.text.casefold() == clause.column.text.casefold() for c in statement.computed):
-            hint = "declare the time as a column of the row, or remove WATERMARK FOR: a stream then has the event time `rowtime`"
+            hint = (
+                "declare the time as a column of the row, or remove WATERMARK FOR: a stream then has the event time "
+                "`rowtime`"
+            )
             raise fail("B5001", f"event-time column `{clause.column.text}` is computed", span=clause.span, hint=hint)
     define_created(statement, script.definitions, script.file, source)
     if (
@@ -156,7 +159,10 @@ def define_input(script: ScriptLowering, statement: CreateInput, source: SourceT
         and not statement.primary_key
         and not statement.clauses.late
     ):
-        message = f"late rows of the table `{statement.name.text}` are used, unlike in Flink, because its rows can change and it has no key"
+        message = (
+            f"late rows of the table `{statement.name.text}` are used, unlike in Flink, because its rows can "
+            "change and it has no key"
+        )
         hint = "write CREATE STREAM for append-only rows, or LATE DROP or LATE KEEP after the columns"
         script.diagnostics.append(Diagnostic("B5035", message, Severity.NOTICE, statement.span, hint=hint))
     script.diagnostics += _without_digits(statement)
@@ -169,7 +175,10 @@ def _without_digits(statement: CreateInput) -> Iterator[Diagnostic]:
     """Yield a notice (B4048) for each DECIMAL column without precision and scale."""
     for written in statement.columns:
         if any(d.this == exp.DataType.Type.DECIMAL and not d.expressions for d in written.type.find_all(exp.DataType)):
-            message = f"DECIMAL of `{written.name.text}` is DECIMAL(10, 0): only whole numbers fit, and other rows are rejected"
+            message = (
+                f"DECIMAL of `{written.name.text}` is DECIMAL(10, 0): only whole numbers fit, and other rows are "
+                "rejected"
+            )
             hint = "write the number of digits: DECIMAL(10, 2) has two after the point"
             yield Diagnostic("B4048", message, Severity.NOTICE, written.span, hint=hint)
 

@@ -46,7 +46,10 @@ def define_by_query(script: ScriptLowering, statement: DefineLocalQuery) -> None
 
 def _not_selected(statement: DefineLocalQuery | DefineRelationship, why: str) -> BelvedereError:
     name = statement.path.text
-    hint = f"put the query into a view `V`, and write `{name}(...) := SELECT * FROM V v WHERE v.key = this.key AND v.column > :parameter`"
+    hint = (
+        f"put the query into a view `V`, and write `{name}(...) := SELECT * FROM V v WHERE v.key = this.key AND "
+        "v.column > :parameter`"
+    )
     return fail(
         "B4041",
         f"`{name}` cannot take parameters, because its rows are stored: {why}",

@@ -140,7 +140,10 @@ def _in_batches(select: exp.Select, context: StatementContext) -> Node:
     rounded, base = monotone(leading.expr), monotone(own)
     rises = rounded is not None and base is not None and rounded.column == base.column
     if keys[0].args.get("desc") or not rises or leading.type != TIMESTAMP:
-        hint = "write ORDER BY rowtime, ..., ORDER BY FLOOR(rowtime TO MINUTE), ..., or ORDER BY ts WITHIN INTERVAL '2' SECOND"
+        hint = (
+            "write ORDER BY rowtime, ..., ORDER BY FLOOR(rowtime TO MINUTE), ..., or ORDER BY ts WITHIN INTERVAL "
+            "'2' SECOND"
+        )
         raise context.fail("B5016", "the first ORDER BY key of a stream must increase with its rowtime", order, hint)
     items = tuple(replace(i, hidden=i.hidden or i.name.startswith(ORDER)) for i in plan.items)
     orders = (make_order(key, key.this) for key in keys)

@@ -134,7 +134,10 @@ class ScriptLowering:
         for c in plan.schema:
             if interval := t.unstorable_interval(c.type):
                 message = f"column `{c.name}` has {interval}, which cannot be stored"
-                hint = "split it into columns: make_ym_interval(years, months), make_dt_interval(days, hours, minutes, seconds)"
+                hint = (
+                    "split it into columns: make_ym_interval(years, months), make_dt_interval(days, hours, minutes, "
+                    "seconds)"
+                )
                 raise fail("B3044", message, span=span, hint=hint)
             if c.type == t.NULL:
                 raise fail(

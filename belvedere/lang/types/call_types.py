@@ -191,7 +191,8 @@ def _array_lambda(scope: TypeScope, expr: Any, result: str) -> Typed:
 
 _SECONDS = frozenset("SECOND SECONDS S SEC SECS".split())
 _FIELDS = _SECONDS | frozenset(
-    "YEAR Y YEARS YR YRS YEAROFWEEK QUARTER QTR MONTH MON MONS MONTHS WEEK W WEEKS DAY D DAYS DAYOFWEEK DOW DAYOFWEEK_ISO DOW_ISO "
+    "YEAR Y YEARS YR YRS YEAROFWEEK QUARTER QTR MONTH MON MONS MONTHS WEEK W WEEKS DAY D DAYS DAYOFWEEK DOW "
+    "DAYOFWEEK_ISO DOW_ISO "
     "DOY HOUR H HOURS HR HRS MINUTE M MIN MINS MINUTES".split()
 )
 """Fields that Spark extracts; `epoch` is rewritten to another expression."""

@@ -21,11 +21,14 @@ OTHER_WINDOWS: Mapping[str, str] = {
     r"\bSESSION WITH GAP\b": _SESSION,
     r"\bWATERMARK \S+ DELAY OF\b": _DELAY,
     r"\bWINDOW TUMBLING \(": f"{_TUMBLING}; {_GRACE}",
-    r"\bWINDOW HOPPING \(": f"take HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECONDS, INTERVAL '30' SECONDS) in FROM; {_GRACE}",
+    r"\bWINDOW HOPPING \(": (
+        f"take HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECONDS, INTERVAL '30' SECONDS) in FROM; {_GRACE}"
+    ),
     r"\bWINDOW SESSION \(": f"{_SESSION}; {_GRACE}",
     r"\b[IDR]STREAM \(": "write SELECT STREAM for rows that only arrive, or EMIT STREAM for a changelog",
-    r"\[ (RANGE|ROWS|NOW|UNBOUNDED|PARTITION BY)\b": "write FROM t WINDOW (sliding, time(600)) AS t for RANGE 10 MINUTE, "
-    "and (sliding, count(10)) for ROWS 10",
+    r"\[ (RANGE|ROWS|NOW|UNBOUNDED|PARTITION BY)\b": (
+        "write FROM t WINDOW (sliding, time(600)) AS t for RANGE 10 MINUTE, and (sliding, count(10)) for ROWS 10"
+    ),
 }
 """Hints by a pattern of the statement's words, in upper case and separated by one space."""
 

@@ -16,7 +16,10 @@ from belvedere.syntax.positioned_parser import PositionedParser
 from belvedere.syntax.problems import shown
 from belvedere.syntax.query_tree import PLACE
 
-STEPS = "WHERE, SELECT, EXTEND, SET, DROP, AS, AGGREGATE, JOIN, UNION, INTERSECT, EXCEPT, ORDER BY, LIMIT, OFFSET, PIVOT, UNPIVOT"
+STEPS = (
+    "WHERE, SELECT, EXTEND, SET, DROP, AS, AGGREGATE, JOIN, UNION, INTERSECT, EXCEPT, ORDER BY, LIMIT, OFFSET, "
+    "PIVOT, UNPIVOT"
+)
 
 
 class PipeParser(PositionedParser):
