@@ -46,7 +46,7 @@ class Ties(StrEnum):
     ROW = "row"
     """Counts rows in the order of the window."""
     PEERS = "peers"
-    """Treats tied rows alike, so their order has no effect."""
+    """Treats tied rows equally, so their order has no effect."""
 
 
 @dataclass(frozen=True)

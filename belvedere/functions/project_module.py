@@ -98,8 +98,10 @@ def _run(path: Path) -> tuple[ModuleType, list[str]]:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[Callable[[], Iterator[Path]]]:
-    """Hide already imported modules with names of this folder, so that imports read the folder's files. The yielded
-    function returns the files imported meanwhile."""
+    """Import the folder's modules even if other modules of the same names are loaded; restore those afterwards.
+
+    The yielded function returns the files imported meanwhile.
+    """
     names = {p.stem for p in folder.glob("*.py")} | {p.parent.name for p in folder.glob("*/__init__.py")}
     names -= sys.stdlib_module_names
     before = {n: m for n, m in sys.modules.items() if n.partition(".")[0] in names}

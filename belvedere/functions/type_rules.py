@@ -1,7 +1,7 @@
 """Rules for the type of a function's result, and for the type of its first argument.
 
 In: the types of a call's arguments. Out: the type of its result in Spark 4.3, or None if the arguments do not fit.
-Functions with a lambda, operators, CASE and the like are in `belvedere.functions.spark_types`.
+`belvedere.lang.types` has the rules of functions with a lambda, operators, CASE and the like.
 """
 
 from __future__ import annotations

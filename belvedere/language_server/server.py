@@ -1,7 +1,7 @@
 """The language server: one function per request.
 
 In: a function that opens the project of a script. Out: a pygls server. Diagnostics wait for a pause in typing and are
-computed in a thread, so that other requests continue; internal errors are reported to the editor (B9156) and end no
+computed in a thread, so other requests continue. Internal errors are reported to the editor (B9156) and end no
 connection.
 """
 

@@ -124,7 +124,7 @@ def with_arrival(expr: Expr, ties: Sequence[Expr], type_: pa.DataType) -> Expr:
 
 
 def _joined(call: Expr, ties: Sequence[Expr], asked: Callable[..., Expr]) -> Expr:
-    """Return `listagg` as a joined list; NULL if there is nothing to join."""
+    """Return `listagg` as a list whose elements are joined; NULL if there are no elements."""
     distinct = isinstance(call.this, exp.Distinct)
     value = exp.cast(call.this.expressions[0] if distinct else call.this, "string")
     separator = call.args.get("separator") or exp.Literal.string("")

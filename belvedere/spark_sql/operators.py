@@ -1,8 +1,15 @@
 """Operators with the precedence of Spark's grammar (`SqlBaseParser.g4`), which differs from that of sqlglot.
 
-In: tokens. Out: sqlglot trees. From the loosest: OR, AND, NOT, one predicate (IS, IN, LIKE, BETWEEN, ...), then all
-comparisons on one level, `|`, `^`, `&`, shifts, `+ - ||`, `* / % DIV`, signs. All binary operators associate to the
-left. A predicate is not an operand of an operator or of another predicate unless it is in brackets.
+In: tokens. Out: sqlglot trees. The levels, from the loosest:
+
+- OR, AND, NOT
+- one predicate (IS, IN, LIKE, BETWEEN, ...)
+- all comparisons on one level
+- `|`, `^`, `&`, shifts
+- `+ - ||`, `* / % DIV`, signs
+
+All binary operators associate to the left. A predicate is not an operand of an operator or of another predicate unless
+it is in brackets.
 """
 
 from __future__ import annotations

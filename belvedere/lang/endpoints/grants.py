@@ -1,8 +1,11 @@
 """Grants of the project file's roles over a script.
 
-In: a catalog, `RoleSettings`. Out: `Grant`s by role, and diagnostics: names that the script does not have (B9107),
-conditions that do not compile, templates that read data hidden from the role, and relations with rows of restricted
-ones but without their own condition.
+In: a catalog, `RoleSettings`. Out: `Grant`s by role, and diagnostics:
+
+- names that the script does not have (B9107)
+- conditions that do not compile
+- templates that read data hidden from the role
+- relations with rows of restricted ones but without their own condition
 """
 
 from __future__ import annotations
@@ -254,9 +257,8 @@ class _Granting:
 
 
 def of_both_rows(condition: RowCondition) -> RowCondition:
-    """Return the condition on both the new and the old (`_old`) values of a changed row, so that an event never shows a
-    row that the role could not see. A condition on rows without `_old` is unchanged.
-    """
+    """Return the condition on both the new and the old (`_old`) values of a changed row. So an event never shows a row
+    that the role could not see. A condition on rows without `_old` is unchanged."""
     old = condition.schema.find(OLD)
     if old is None or not pa.types.is_struct(old.type):
         return condition

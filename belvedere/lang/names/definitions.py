@@ -1,7 +1,7 @@
 """Definitions of the script so far: relations by name and version, and their relationships.
 
-In: definitions, one after another. Out: look-ups for the next statement, and at the end ids as in the catalog (the last
-definition of a name has the name itself as id, earlier ones `Name~1`, `Name~2`). While compiling, every id is `Name~n`.
+In: definitions, one after another. Out: look-ups for the next statement, and at the end ids as in the catalog. The last
+definition of a name has the name itself as id, earlier ones `Name~1`, `Name~2`. While compiling, every id is `Name~n`.
 """
 
 from __future__ import annotations

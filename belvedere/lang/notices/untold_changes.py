@@ -1,8 +1,8 @@
 """Notices on changes that a view, a subscription or an export does not report.
 
-In: a catalog that compiled. Out: a notice for each subscription and export over groups of event-time windows that are
-not held back until complete (One SQL, extension 4), since their events may not be final; and for each subscription
-whose arguments are compared with columns that may change under one key.
+In: a catalog without errors. Out: a notice for each subscription and export over groups of event-time windows that are
+not held back until complete (One SQL, extension 4), since their events may not be final. Also a notice for each
+subscription whose arguments are compared with columns that may change under one key.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class Frame:
         self.scope = Scope(context.file, outer=outer)
         self._plan: Node | None = None
         self._typed: tuple[Node, dict[str, Typed]] | None = None
-        """The plan whose column types were last requested, with these types."""
+        """Cache of the column types of the last requested plan: the plan and its types."""
         self.final = False
         """Whether FROM is complete, so expressions may join related rows to the plan."""
         self.open = False

@@ -333,8 +333,8 @@ class SelectLowering:
         return tuple(items)
 
     def _totals(self, items: tuple[Item, ...]) -> Totals | None:
-        """Return the outputs of an aggregate without GROUP BY, also for outer rows without a match, and whether it has
-        a row."""
+        """Return the outputs of an aggregate without GROUP BY, and the condition under which it has a row. The outputs
+        are also correct for outer rows without a match."""
         grouping = self.grouping
         if grouping is None or not grouping.whole:
             return None

@@ -75,8 +75,8 @@ class Inner:
 
     @property
     def needs_domain(self) -> bool:
-        """Return whether an aggregate's rows depend on conditions other than equalities, or any rows directly on outer
-        columns."""
+        """Return whether the subquery must be evaluated over the outer values: its outputs read them, or an aggregate
+        depends on conditions other than equalities."""
         return self.open or (bool(self.residual) and self.grouped)
 
 

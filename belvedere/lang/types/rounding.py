@@ -66,7 +66,8 @@ def rounded(scope: TypeScope, inner: Typed, places: exp.Expr | None) -> Typed:
 
 
 def _count(scope: TypeScope, places: exp.Expr) -> int:
-    """Return the number of digits from literals, their sums and casts. Other expressions have their own diagnostic."""
+    """Return the number of places that a literal, a sum of literals or a cast of one gives. An expression without a
+    literal has its own diagnostic."""
     inner = simplify(places.copy().transform(_unwrapped))
     sign, literal = (-1, inner.this) if isinstance(inner, exp.Neg) else (1, inner)
     if isinstance(literal, exp.Null) or not is_constant(places):

@@ -19,11 +19,14 @@ CAME = "_came"
 
 @dataclass(frozen=True)
 class InOrder(Node):
-    """SELECT STREAM: append-only rows in the order of the column `time`, each as soon as no earlier row can arrive.
+    """SELECT STREAM: append-only rows in the order of the column `time`. A row is emitted as soon as no earlier row can
+    arrive.
 
-    With `within` (microseconds; ORDER BY ... WITHIN) a row waits until a time later by this amount arrives, instead of
-    a bound; later rows are dropped. With `then` rows of equal time are ordered by these columns (name, descending,
-    NULLs first), so they wait until no further row of their time can arrive.
+    With `within` (microseconds; ORDER BY ... WITHIN) the operator uses no bound. A row is emitted once a row has
+    arrived whose time is later by `within`; rows that arrive after that are dropped.
+
+    With `then` rows of equal time are ordered by these columns (name, descending, NULLs first). They wait until no
+    further row of their time can arrive.
     """
 
     input: Node

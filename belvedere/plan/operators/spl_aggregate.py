@@ -23,7 +23,7 @@ class FiringReading(StrEnum):
     """Properties of a firing that a query can read, by the name of the function."""
 
     FIRING_TIME = "firingTime"
-    """Clock at the firing, of the row or of the timer; for `timeInterval` the bound."""
+    """Clock at the firing: that of the arriving row or of the timer. For `timeInterval` it is the bound."""
     FIRING = "firing"
     """Number of the firing, from 1, over all partitions, in the order of the firings."""
     INTERVAL_START = "intervalStart"
@@ -128,10 +128,10 @@ class SplAggregate(Node):
     counts: tuple[CountColumn, ...] = ()
     """Only present with `groups`."""
     sort: tuple[Order, ...] = ()
-    """With a sort order a row of the result is a row of the contents, sorted; `aggregates` and sort keys are its
-    columns.
+    """Sort keys, if the query sorts the rows of the window themselves: each result row is then a row of the contents.
 
-    A sliding window by count then evicts its least row before another one enters; that row is the firing.
+    `aggregates` and sort keys are columns of that row. A sliding window by count then evicts its least row before
+    another one enters; that row is the firing.
     """
 
     is_historic: ClassVar[bool] = True

@@ -1,8 +1,8 @@
-"""Rewrite: move conditions down to where they filter or join first.
+"""Rewrite: move conditions down to the lowest operators where they can filter or join.
 
-In: a tree. Out: an equivalent tree whose inner joins have the conditions of the filters above them (so that `FROM a, b
-WHERE a.x = b.x` is a join by key), and whose filters are as low as possible. A condition that reads the clock moves
-down as far as the others. No condition passes below a limit, a window function or an outer join's null side.
+In: a tree. Out: an equivalent tree. Its inner joins have the conditions of the filters above them, so `FROM a, b WHERE
+a.x = b.x` is a join by key. Its filters are as low as possible, including conditions that read the clock. No condition
+passes below a limit, a window function or an outer join's null side.
 """
 
 from __future__ import annotations

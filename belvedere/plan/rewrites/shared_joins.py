@@ -1,8 +1,8 @@
 """Rewrite: views that join the same relations on the same condition share one join.
 
-In: the plans of all views. Out: plans of the same meaning. Joins are the same whatever the aliases of their relations
-and the columns read: the shared join has all columns. A filter on now() below a join is lifted above a shared one; if
-no view needs all rows of the join, such filters stay below and keep it small.
+In: the plans of all views. Out: plans of the same meaning. Aliases and the selected columns do not matter: the shared
+join has all columns. A filter on now() below a join is lifted above a shared one; if no view needs all rows of the
+join, such filters stay below and keep it small.
 """
 
 from __future__ import annotations

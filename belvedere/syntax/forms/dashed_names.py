@@ -2,8 +2,11 @@
 data-catalog.Orders`.
 
 In: a file's tokens. Out: the tokens, with each such name as one token. Elsewhere `a-b` is a difference. The positions
-are after IMPORT, EXPORT and its TO, CREATE TABLE and similar words, FROM and JOIN of a query, DISTINCT of `:= DISTINCT
-T ON`, and before `:=`.
+are:
+
+- after IMPORT, EXPORT and its TO, CREATE TABLE and similar words
+- after FROM and JOIN of a query, and DISTINCT of `:= DISTINCT T ON`
+- before `:=`
 """
 
 from __future__ import annotations

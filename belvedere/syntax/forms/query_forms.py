@@ -208,7 +208,8 @@ WORDS = {"window": "window", "tumble": "window", "hop": "window", SESSION: SESSI
 """Functions of windows in GROUP BY, and the names of their columns."""
 GROUP_WINDOWS = ("tumble", "hop", "session")
 ENDS = {"START": "s_", "END": "e_", "ROWTIME": "e_ - INTERVAL '0.001' SECOND"}
-"""Values of `TUMBLE_START(...)` and similar calls."""
+"""Value of `TUMBLE_START(...)`, `TUMBLE_END(...)` and `TUMBLE_ROWTIME(...)`, by the last word of the name; HOP and
+SESSION have the same."""
 
 
 def _is_window(node: exp.Expr) -> bool:

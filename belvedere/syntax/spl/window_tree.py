@@ -1,7 +1,7 @@
 """SPL's window clause as written: nodes of the query's tree.
 
-In: nothing. Out: `SplClause` at `args["spl"]` of a table or subquery of FROM, and as a list at that of a select (SPL's
-own spelling, in which a clause has the label of a table). Nothing is checked here.
+In: nothing. Out: `SplClause` at `args["spl"]` of a table or subquery of FROM. In SPL's own spelling a clause has the
+label of a table; these are a list at `args["spl"]` of the select. Nothing is checked here.
 """
 
 from __future__ import annotations
