@@ -50,7 +50,7 @@ def ingest_bag(table: Input, rows: Rows, work: Work) -> Rows:
     work.replace(KEY, keys_of([(gone, KEY)]), gone.schema.empty_table().to_reader())
     if came.is_empty:
         return work.compute.keep(weighted_stream(gone.schema, gone.weighted(-1)))
-    # a row that came and went in the same epoch is no change; rows of this epoch have the greatest numbers
+    # a row inserted and deleted in the same epoch is no change; rows of this epoch have the greatest numbers
     first = min(pc.min(b.column(0)).as_py() for b in came.batches([UID]) if b.num_rows)
     brief = work.compute.keep(gone.where(lambda b: pc.greater_equal(b.column(UID), first), [UID]))
     gone = work.compute.keep(gone.where(lambda b: pc.less(b.column(UID), first)))
@@ -88,7 +88,7 @@ def _taken(table: Input, stored: Rows, going: pa.Table) -> Iterator[pa.Table]:
         found = []
         for place, row in enumerate(batch.select(names).to_pylist()):
             content = _content(row)
-            if requested.get(content):  # else it has the hash alone, or there are enough
+            if requested.get(content):  # otherwise it has only the hash, or there are enough
                 requested[content] -= 1
                 found.append(place)
         yield batch.take(pa.array(found, pa.int64()))
@@ -123,5 +123,5 @@ def _without(rows: Rows, brief: Rows, work: Work) -> Rows:
 
 
 def _content(row: dict[str, Any]) -> Hashable:
-    # NaN has one text, though it does not equal itself; 0.0 and -0.0 are equal and have two
+    # NaN has one text, though it does not equal itself; 0.0 and -0.0 are equal and have two texts
     return repr([0.0 if isinstance(v, float) and v == 0.0 else v for v in row.values()])

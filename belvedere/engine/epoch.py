@@ -201,7 +201,7 @@ class Engine:
                 attempt = self.quarantine.note_missed(attempt, context, self._explaining)
                 with TRACES.step("sync"):
                     manifest = None if trial else self.state.prepare()
-                with TRACES.step("write"):  # what is written behind, or late, is waited for here
+                with TRACES.step("write"):  # background and late writes are waited for here
                     self.exports.forget(storage.transaction)
             if trial:
                 raise Undone

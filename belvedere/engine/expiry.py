@@ -1,9 +1,10 @@
-"""Which rows of operators' own state bounds make final: no later change needs them, so they leave the store.
+"""Rows of operators' own state that bounds make final: no later change needs them, so they are deleted.
 
-In: a pipeline and bounds of its inputs. Out: per private relation the columns whose bound says so, with that bound. A row leaves a
-relation once it can neither change itself nor be looked up by any stage: its group is complete, or no row to come of the other side of a
-join can match it (One SQL, section 5: state is freed when the watermark is sufficiently advanced). What a stage still writes and looks up
-its rule says (`Stage.writes_from`, `reads_from`). Rows that are served never leave: they are results.
+In: a pipeline and bounds of its inputs. Out: per private relation the columns with a bound below which rows are final.
+A row is deleted once it can neither change nor be looked up by any stage: its group is complete, or no future row of a
+join's other side can match it (One SQL, section 5: state is freed when the watermark is sufficiently advanced). A
+stage's rule defines what it still writes and looks up (`Stage.writes_from`, `reads_from`). Served rows are never
+deleted: they are results.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ Final = dict[str, dict[str, int]]
 
 
 def final_below(pipeline: Pipeline, inputs: Known, earlier: Callable[[int], Known] | None = None) -> Final:
-    """Relation -> column -> bound: rows below it are final. `inputs` are the bounds of the inputs, never final ones too.
+    """Return relation -> column -> bound: rows below it are final. `inputs` are the bounds of the inputs, including
+    those that are never final.
 
-    `earlier` gives them as they were some microseconds ago (without it: as they are).
+    `earlier` returns them as of some microseconds ago (default: the present ones).
     """
     now = _now(pipeline, inputs, earlier)
     found: Final = {}
@@ -42,9 +44,8 @@ def final_below(pipeline: Pipeline, inputs: Known, earlier: Callable[[int], Know
 
 
 def final_results_below(pipeline: Pipeline, inputs: Known) -> Final:
-    """Return output -> column -> bound: rows of the output below the bound are final, even if not all of their input
-    rows still exist.
-    """
+    """Return output -> column -> bound: rows of the output below the bound are final, even if some of their input rows
+    no longer exist."""
     losing = [
         s
         for s in pipeline.stages
@@ -57,21 +58,21 @@ def final_results_below(pipeline: Pipeline, inputs: Known) -> Final:
 
 
 def readers_of_old_rows(pipeline: Pipeline, inputs: Known, relation: str) -> tuple[str, ...]:
-    """The stages that look rows of a relation up however old they are, so that no bound frees it."""
+    """Return the stages that look up rows of a relation of any age, so that no bound frees them."""
     now = _now(pipeline, inputs, None)
     users = [(s, slot) for s in pipeline.stages if s.looks_up for slot in s.slots if slot.relation == relation]
     return tuple(dict.fromkeys(s.output for s, slot in users if not s.reads_from(slot, now)))
 
 
 def final_inputs(never_final: frozenset[str], inputs: Known) -> Known:
-    """The bounds of inputs whose rows do not change below them; none of the others."""
+    """Return the bounds of inputs whose rows do not change below them; none for other inputs."""
     return lambda i: {} if i in never_final else inputs(i) or {}
 
 
 def relation_bounds(
     stages: tuple[Stage, ...], inputs: Known, known: Mapping[str, Bounds] | None = None
 ) -> dict[str, Bounds]:
-    """The bounds of every relation's columns, from stage to stage; `known` are those of relations before."""
+    """Return the bounds of every relation's columns, stage by stage. `known` are those of earlier relations."""
     found = dict(known or {})
     for stage in stages:
         found[stage.output] = stage.bounds(inputs, found)
@@ -86,17 +87,17 @@ class Expiry:
     def __init__(self, pipeline: Pipeline):
         self._pipeline = pipeline
         self._done: dict[tuple[str, str], int] = {}
-        """The bounds up to which rows have left, by relation and column."""
+        """The bounds up to which rows were deleted, by relation and column."""
         self._past = PastBounds(pipeline.delays)
 
     def note(self, clock: int, bounds: Mapping[str, Mapping[str, int] | None]) -> None:
-        """The bounds after an epoch that was committed, at its clock (microseconds since 1970)."""
+        """Record the bounds after an epoch was committed, at its clock (microseconds since 1970)."""
         self._past.note(clock, bounds)
 
     def expire(self, context: EpochContext, waiting: Container[str] = frozenset()) -> None:
-        """Drop these rows, but for final ones of `waiting` relations: stages in quarantine still need them.
+        """Delete these rows, except final ones of `waiting` relations, which stages in quarantine still need.
 
-        Nothing is looked at but the columns that are indexed for it; no view changes.
+        It reads only the columns that are indexed for it. No view changes.
         """
         for relation in self._pipeline.relations.values():
             if relation.keep is not None and relation.stored:
@@ -128,7 +129,8 @@ def _now(pipeline: Pipeline, inputs: Known, earlier: Callable[[int], Known] | No
 
 
 def _needs(pipeline: Pipeline, made: Stage, now: BoundsNow) -> Iterator[Bounds]:
-    """Yield the conditions of each use of a stage's rows for letting a row leave; nothing if no stage looks them up."""
+    """Yield the conditions under which each use of a stage's rows lets a row be deleted; nothing if no stage looks them
+    up."""
     output = pipeline.relations[made.output]
     if not output.append_only:
         yield made.writes_from(now.relations[made.output], output)
@@ -138,7 +140,7 @@ def _needs(pipeline: Pipeline, made: Stage, now: BoundsNow) -> Iterator[Bounds]:
 
 
 def _least(needs: Iterator[Bounds]) -> Bounds:
-    """The columns by which every need is met, with the least bound of each."""
+    """Return the columns that satisfy every need, with the least bound of each."""
     all_needs = list(needs)
     if not all_needs:
         return {}

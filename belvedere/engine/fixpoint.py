@@ -1,7 +1,7 @@
-"""Run a recursion: level after level until one has no row.
+"""Runs a recursion: one level after another until one has no rows.
 
-In: its texts, and the calls of Spark. Out: the rows of all levels. One query for each level, of the same text: Spark compiles it once.
-What does not end in time is an error that says so.
+In: its texts, and the calls of Spark. Out: the rows of all levels. Every level runs a query with the same text, so
+Spark compiles it once. A recursion beyond the limits is an error.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from belvedere.plan.operators import recursion
 
 ENDLESS = "B7042"
 Put = Callable[[str, Rows], None]
-"""Makes the view behind a scan."""
+"""Function that creates the view behind a scan."""
 
 
 def fixpoint_rows(operator: RecursionOperator, compute: Compute, put: Put) -> Rows:
-    """The rows of all levels. Raises B7042 where there are more levels or rows than the limits allow."""
+    """Return the rows of all levels. Raises B7042 if there are more levels or rows than the limits allow."""
     for name, text, schema in operator.sides:
         put(name, compute.compute(text, schema))
     found = [compute.compute(operator.base, operator.schema)]

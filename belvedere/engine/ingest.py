@@ -1,7 +1,8 @@
-"""Take an epoch's arrivals in: give every row its `_uid` and `_ingest_time`, upsert or append, and make the input's delta.
+"""Ingests an epoch's arrivals: assigns every row its `_uid` and `_ingest_time`, upserts or appends it, and returns the
+input's delta.
 
-In: rows of an input (`_weight` -1 for a deletion). Out: the delta of the input with its keys and hashes. Within one epoch
-the last row of a primary key wins.
+In: rows of an input (`_weight` -1 for a deletion). Out: the delta of the input with its keys and hashes. Within one
+epoch the last row of a primary key wins.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from belvedere.values.instants import microseconds
 from belvedere.values.pieces import in_pieces
 
 UID_BITS = 33
-"""Spark's `monotonically_increasing_id` numbers the rows of a partition in this many bits."""
+"""Number of bits in which Spark's `monotonically_increasing_id` numbers the rows of a partition."""
 
 
 @dataclass(frozen=True)
 class StampedRows:
-    """The rows of one input that an epoch takes in, stamped; `next_uid` is free after them."""
+    """The stamped rows of one input that an epoch ingests. `next_uid` is the first free number after them."""
 
     stamped: Rows
     rows: int
@@ -47,9 +48,10 @@ class StampedRows:
 def in_order(
     arrivals: Mapping[str, Any], next_uid: int, since: datetime | None, clock: datetime
 ) -> tuple[dict[str, Any], int]:
-    """Rows that were pushed, with the `_uid` of their place among the rows of all inputs; the number that is free after them.
+    """Assign pushed rows a `_uid` by their position among the rows of all inputs. Return them and the next free number.
 
-    Their `_ingest_time` lies between the last epoch's clock (`since`) and this one's: what epochs have done by the clock stays true.
+    Their `_ingest_time` is between the last epoch's clock (`since`) and this one's, so results of earlier epochs stay
+    valid.
     """
     found, free = dict(arrivals), next_uid
     for id_, given in arrivals.items():
@@ -82,7 +84,7 @@ def receive(
 
 
 def _received(given: Any, table: Input, first_uid: int, work: Work, times: ArrivalTimes) -> StampedRows | None:
-    """The same of an Arrow table, or of rows in files."""
+    """Stamp an Arrow table, or rows in files, as `receive` does."""
     if not given.num_rows:
         return None
     if isinstance(given, pa.Table):
@@ -99,7 +101,7 @@ def _received(given: Any, table: Input, first_uid: int, work: Work, times: Arriv
 def _stamped(
     given: pa.Table | Rows, table: Input, first_uid: int, work: Work, times: ArrivalTimes
 ) -> Iterator[pa.Table]:
-    """The rows stamped, a piece of the many parts at a time in which they may have come."""
+    """Yield the stamped rows, one part at a time, since they can arrive in many parts."""
     place = 0
     for rows in in_pieces(as_rows(given).batches(), work.compute.memory.chunk, given.schema):
         arrived = times.of_rows(place, rows.num_rows) if times else None
@@ -108,9 +110,9 @@ def _stamped(
 
 
 def stamp_frame(frame: SparkFrame, table: Input, first_uid: int, clock: datetime) -> SparkFrame:
-    """Do the same as `stamp` for rows that stay in Spark.
+    """Stamp rows that stay in Spark, as `stamp` does.
 
-    They are not counted before, so their numbers increase with the partitions.
+    They are not counted first, so their numbers increase with the partitions.
     """
     now = f"timestamp_micros({microseconds(clock)}L)"
     made = {UID: f"monotonically_increasing_id() + {first_uid}L", INGEST_TIME: now, ROWTIME: now, WEIGHT: "1L"}
@@ -124,8 +126,9 @@ def stamp_frame(frame: SparkFrame, table: Input, first_uid: int, clock: datetime
 
 
 def stamp(arrivals: pa.Table, table: Input, first_uid: int, clock: datetime, times: pa.Array | None = None) -> pa.Table:
-    """The arrivals as rows of the input's schema plus `_weight`; missing columns are NULL. `times` are those at which they arrived, where
-    that is not the clock.
+    """Return the arrivals as rows of the input's schema plus `_weight`; missing columns are NULL.
+
+    `times` are their times of arrival, if these differ from the clock.
     """
     size = arrivals.num_rows
     made: dict[str, pa.Array] = {
@@ -166,7 +169,7 @@ def ingest(table: Input, arrived: StampedRows, work: Work) -> Rows:
 
 
 def _changes(table: Input, stamped: Rows, count: int, work: Work) -> Rows:
-    """Stamped rows with their keys and hashes, as far as their readers need these."""
+    """Return stamped rows with the keys and hashes that their readers need."""
     if not work.output.stored and count > work.compute.small:
         return stamped  # no stage looks these rows up: they need neither key nor hash
     # many changes are aggregated before any of their groups is looked up: they need no hash of a group
@@ -175,7 +178,7 @@ def _changes(table: Input, stamped: Rows, count: int, work: Work) -> Rows:
         return Rows(identified(stamped.table, work.output, (WEIGHT,), paths))
     work.put("s0", DELTA, stamped)
     schema = delta_schema(work.output)
-    # what is deleted by its key has no other columns, whatever these must have
+    # rows deleted by key have no other columns, even NOT NULL ones
     given = pa.schema([f.with_nullable(f.nullable or bool(table.primary_key)) for f in schema])
     return work.compute.compute(work.sql["changes"], given.append(WEIGHT_FIELD))
 

@@ -37,7 +37,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class _ProducerRows:
-    """Rows of one producer that arrived at one clock, and a bound behind them."""
+    """Rows of one producer that arrived at one clock, followed by a bound."""
 
     rows: pa.Table
     act: ProducerAct | None = None
@@ -46,7 +46,7 @@ class _ProducerRows:
 
 
 class Judged(NamedTuple):
-    """Used arrivals by input id, the clocks after them, and the times of arrival, if their source has them."""
+    """Used arrivals by input id, the clocks after them, and the times of arrival, if their source reports them."""
 
     used: dict[str, pa.Table | Rows | SparkFrame]
     clocks: Clocks
@@ -73,9 +73,7 @@ def judge(
     for id_, given in arrivals.items():
         table = catalog.inputs[id_]
         among, senders = (marks or {}).get(id_, ()), (producers or {}).get(id_, ())
-        if not table.watermarks and not isinstance(
-            given, pa.Table
-        ):  # rows that are at hand get their times of arrival here
+        if not table.watermarks and not isinstance(given, pa.Table):  # rows in memory get their times of arrival here
             used[id_], clocks = given, clocks.counted(id_, as_rows(given).num_rows)
             continue
         if (
@@ -105,14 +103,14 @@ def judge(
 
 
 class _Judging:
-    """The rows of one input, part by part, and the clocks that they move."""
+    """The rows of one input, part by part, and the clocks that they advance."""
 
     def __init__(self, catalog: Catalog, table: Input, clocks: Clocks, now: int):
         self.catalog, self.table, self.clocks, self.now = catalog, table, clocks, now
         self.late_table = catalog.late_of(table.id)
         self.late: Scratch | None = None
         self.times: list[tuple[int, int]] = []
-        """How many rows are used that arrived at a clock, in order; and how many of them are late."""
+        """Number of used rows per arrival clock, in order, and how many of them are late."""
         self.late_times: list[tuple[int, int]] = []
 
     def admitted(self, parts: Iterable[_ProducerRows]) -> Iterator[pa.Table]:
@@ -134,12 +132,12 @@ class _Judging:
 
 
 def _by_sender(parts: Iterable[_ProducerRows], senders: Sequence[tuple[int, str]]) -> Iterator[_ProducerRows]:
-    """The parts, cut where the producer changes."""
+    """Yield the parts, split where the producer changes."""
     return (replace(part, sender=sender) for part, sender in _cut(parts, senders)) if senders else iter(parts)
 
 
 def _by_clock(parts: Iterable[_ProducerRows], times: ArrivalTimes) -> Iterator[_ProducerRows]:
-    """The parts, cut where the clock at their arrival changes."""
+    """Yield the parts, split where the arrival clock changes."""
     return (replace(part, clock=clock) for part, clock in _cut(parts, times)) if times else iter(parts)
 
 
@@ -164,7 +162,7 @@ def _cut(
 
 
 def _parts(rows: Rows, marks: Iterable[BoundMark]) -> Iterator[_ProducerRows]:
-    """The rows up to each mark with what it says, then the rest; a few at a time."""
+    """Yield the rows up to each mark with its bound, then the rest, a few at a time."""
     coming = iter(marks)
     mark = next(coming, None)
     place = 0

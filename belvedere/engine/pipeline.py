@@ -1,4 +1,4 @@
-"""A pipeline: how every view is kept, as data that `explain` prints and the engine runs.
+"""A pipeline: the maintenance of every view, as data that `explain` prints and the engine runs.
 
 In: nothing. Out: relations by name, and stages in the order in which an epoch runs them.
 """
@@ -22,9 +22,9 @@ class Pipeline:
     relations: Mapping[str, Relation] = field(default_factory=dict)
     stages: tuple[Stage, ...] = ()
     served: Mapping[str, str] = field(default_factory=dict)
-    """Which relation holds each public id."""
+    """The relation behind each public id."""
     never_final: frozenset[str] = frozenset()
-    """Inputs whose rows may change below their bounds: these make nothing final."""
+    """Inputs whose rows may change below their bounds. Their bounds make no row final."""
     by_cost: bool = True
     """Whether keyed operators and joins are recomputed whole in epochs in which most of their input changes."""
     at_read: Mapping[str, Node] = field(default_factory=dict)
@@ -33,18 +33,21 @@ class Pipeline:
     """
 
     def is_served(self, relation: str) -> bool:
-        """Whether somebody outside the pipeline reads a relation: then its rows are results."""
+        """Return whether a relation is read from outside the pipeline. Its rows are then results."""
         return relation in self.served.values()
 
     @property
     def reads_clock(self) -> bool:
-        """Whether time alone changes some view, so that the clock must start epochs."""
+        """Return whether time alone changes some view. The clock must then start epochs."""
         computed = (n for plan in self.at_read.values() for n in plan.walk())
         return any(s.reads_clock for s in self.stages) or any(map(needs_clock, computed))
 
     @cached_property
     def stage_depths(self) -> dict[str, int]:
-        """Return by relation the maximum number of stages below it: those of one level do not wait for each other."""
+        """Return by relation the maximum number of stages below it.
+
+        Stages of the same level do not wait for each other.
+        """
         found: dict[str, int] = {}
         for stage in self.stages:
             found[stage.output] = 1 + max((found.get(s.relation, 0) for s in stage.slots), default=0)
@@ -52,5 +55,5 @@ class Pipeline:
 
     @property
     def delays(self) -> frozenset[int]:
-        """The delays after which changes are emitted, in microseconds."""
+        """Return the delays after which changes are emitted, in microseconds."""
         return frozenset(s.delay for s in self.stages if s.delay is not None)

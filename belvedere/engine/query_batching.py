@@ -1,8 +1,9 @@
-"""Stages that take turns: those that wait for a query over few rows have their queries run together, as one.
+"""Stages that take turns. Queries over few rows for which several stages wait are run together, as one.
 
-In: the stages of an epoch, each with the names of those that it follows. Out: all have run. A Spark job costs some 50 ms however few its
-rows are, so the fewer there are, the sooner an epoch is done. Only one stage runs at a time, in the caller's thread: a stage that asks
-for a query is suspended (a greenlet) until no other can go on. So nothing that stages share needs a lock.
+In: the stages of an epoch, each with the names of the stages before it. Out: all have run. A Spark job costs about 50
+ms even for few rows, so fewer jobs make an epoch faster. Only one stage runs at a time, in the caller's thread. A stage
+that requests a query is suspended (a greenlet) until no other stage can continue. Shared data of stages therefore needs
+no lock.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class Task:
-    """One stage: it begins when those named in `follows` have ended."""
+    """One stage. It begins when the stages in `follows` have ended."""
 
     name: str
     follows: Collection[str]
     run: Callable[[], None]
     seconds: float = 0.0
-    """How long it ran, with its share of the queries that ran together."""
+    """Seconds that it ran, with its share of combined queries."""
     thread: greenlet | None = field(default=None, repr=False)
     question: Any = None
     """Query that it waits for."""
 
     def go_on(self, resume: Callable[[], Any]) -> None:
-        """Run it until it ends or asks."""
+        """Run the stage until it ends or requests a query."""
         started = time.perf_counter()
         try:
             self.question = resume()
@@ -60,17 +61,17 @@ class QueryBatching(Generic[Question, Answer]):
 
     @property
     def is_on(self) -> bool:
-        """Whether the caller is a task, which may ask."""
+        """Return whether the caller is a task, which can request a query."""
         return self._hub is not None and getcurrent().parent is self._hub
 
     def ask(self, question: Question) -> Answer:
-        """Wait for the answer while other tasks go on. Raises what answering raises."""
+        """Wait for the answer while other tasks continue. Raises the error of the query."""
         assert self._hub is not None
         answer: Answer = self._hub.switch(question)
         return answer
 
     def run(self, tasks: Sequence[Task]) -> None:
-        """Run all tasks, in their order as far as they do not wait. Raises what one of them raises."""
+        """Run all tasks, in their order unless they wait. Raises the error of a task."""
         self._hub = getcurrent()
         self._all = left = list(tasks)
         try:
@@ -83,10 +84,10 @@ class QueryBatching(Generic[Question, Answer]):
             self._hub = None
             for task in tasks:
                 if task.thread is not None and not task.has_ended:
-                    task.thread.throw()  # ends it where it waits
+                    task.thread.throw()  # ends it at the point where it waits
 
     def _begin(self, left: Sequence[Task]) -> None:
-        """Begin each task that no other one holds back."""
+        """Begin each task whose predecessors have ended."""
         while True:
             names = {t.name for t in left if not t.has_ended}
             ready = next((t for t in left if t.thread is None and names.isdisjoint(t.follows)), None)
@@ -110,6 +111,6 @@ class QueryBatching(Generic[Question, Answer]):
 
 
 def _shown(tasks: Sequence[Task]) -> str:
-    """The stages as people know them: by the views that they are a part of."""
+    """Return the stages by the names of their views, for people."""
     names = list(dict.fromkeys(name_in_script(t.name) for t in tasks))
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

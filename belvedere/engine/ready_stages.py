@@ -1,4 +1,4 @@
-"""Make all stages of a pipeline ready to run.
+"""Prepares all stages of a pipeline.
 
 In: stages and relations. Out: each stage with its SQL, which stays the same from epoch to epoch.
 """
@@ -15,7 +15,7 @@ from belvedere.engine.stage import Stage
 
 
 class ReadyStage(NamedTuple):
-    """A stage and what it runs with."""
+    """A stage and its prepared form."""
 
     stage: Stage
     prepared: PreparedStage
@@ -24,7 +24,7 @@ class ReadyStage(NamedTuple):
 def prepare(
     stages: tuple[Stage, ...], relations: Mapping[str, Relation], qualify: Callable[[str], str]
 ) -> tuple[ReadyStage, ...]:
-    """All stages with their SQL."""
+    """Return all stages with their SQL."""
     return tuple(_prepare(n, s, relations, qualify) for n, s in enumerate(stages))
 
 

@@ -1,6 +1,6 @@
-"""Relations that are maintained, the access paths by which their rows are looked up, and the slots that read them.
+"""Maintained relations, the access paths by which their rows are looked up, and the slots that read them.
 
-In: nothing. Out: immutable descriptions that rules make and the engine runs.
+In: nothing. Out: immutable descriptions that rules create and the engine runs.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ def name_in_script(relation: str) -> str:
 
 @dataclass(frozen=True)
 class Path:
-    """An access path: rows are found by a hash of these expressions over the relation's own columns."""
+    """An access path: rows are looked up by a hash of these expressions over the relation's own columns."""
 
     name: str
     exprs: tuple[Expr, ...]
     types: tuple[pa.DataType, ...]
     stored: bool = True
-    """Whether the hash is a stored, indexed column; else changes carry it and the store does not."""
+    """Whether the hash is a stored, indexed column. Otherwise changes carry it and the store does not."""
 
 
 @dataclass(frozen=True)
 class Relation:
-    """A maintained relation. Not stored where nothing needs its old rows (an append-only private stream)."""
+    """A maintained relation. It is not stored if nothing needs its old rows (an append-only private stream)."""
 
     name: str
     schema: Schema
@@ -44,26 +44,30 @@ class Relation:
     ranges: tuple[str, ...] = ()
     append_only: bool = False
     keep: int | None = None
-    """Microseconds for which an input's rows are served; such rows cannot be another operator's state."""
+    """Microseconds for which an input's rows are served. Such rows cannot be another operator's state."""
     final: tuple[str, ...] = ()
-    """Event-time columns whose bound makes rows final: such rows leave (an operator's own state only)."""
+    """Event-time columns whose bound makes rows final. Final rows are deleted (an operator's own state only)."""
     view: str | None = None
-    """The id of the input or view that this relation is; None for an operator's own state."""
+    """Id of the input or view that this relation is; None for an operator's own state."""
     serves: str = ""
-    """The one plan that the state is good for, as text, where rows leave that another plan would need (WINDOWS)."""
+    """The only plan for which the state is valid, as text, if rows are deleted that another plan would need
+    (WINDOWS)."""
     leaves: str = ""
     """Cause that removes its rows, in words, if that is neither a bound on its own columns nor its own stage."""
     internal: tuple[str, ...] = ()
-    """Columns for the engine alone: a row in which only these differ has not changed for anybody."""
+    """Columns that only the engine uses.
+
+    If only internal columns change, the row is updated and no change is emitted.
+    """
     spans: tuple[tuple[str, str], ...] = ()
-    """Access paths with a column by which the rows of a key are looked up in part, in its order."""
+    """Access paths with a column by which part of a key's rows is looked up, in its order."""
 
     by_path: bool = False
-    """Whether its rows are looked up and replaced by access paths alone: they have no `_key`."""
+    """Whether its rows are looked up and replaced only by access paths. They then have no `_key`."""
 
     @property
     def is_state(self) -> bool:
-        """Whether all its rows are there to be looked up."""
+        """Return whether all its rows are stored and can be looked up."""
         return self.stored and self.keep is None
 
     @property
@@ -75,15 +79,16 @@ class Relation:
 
     @property
     def stored_paths(self) -> tuple[str, ...]:
-        """The names of the stored hash columns."""
+        """Return the names of the stored hash columns."""
         return tuple(p.name for p in self.paths if p.stored)
 
     def path(self, name: str) -> Path:
-        """The access path of that name."""
+        """Return the access path of that name."""
         return next(p for p in self.paths if p.name == name)
 
     def has_in_key(self, path: str | None) -> bool:
-        """Whether all rows of a key have one hash of an access path, as it is one of columns of the key."""
+        """Return whether all rows of a key have the same hash of an access path, since it is over columns of
+        the key."""
         key = frozenset(self.schema.key or ())
         exprs = self.path(path).exprs if path in {p.name for p in self.paths} else None
         return exprs is not None and all(c.name in key for e in exprs for c in e.find_all(exp.Column))
@@ -99,12 +104,12 @@ class Slot:
 
 
 def arranged_schema(relation: Relation) -> pa.Schema:
-    """The Arrow schema of a relation's rows with `_key` and the hashes by which they are found."""
+    """Return the Arrow schema of a relation's rows with `_key` and the stored hashes."""
     return _schema(relation, relation.stored_paths)
 
 
 def delta_schema(relation: Relation) -> pa.Schema:
-    """The Arrow schema of a relation's changes but for `_weight`: with `_key` and all hashes."""
+    """Return the Arrow schema of a relation's changes without `_weight`: with `_key` and all hashes."""
     return _schema(relation, tuple(p.name for p in relation.paths))
 
 

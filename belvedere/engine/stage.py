@@ -1,7 +1,7 @@
-"""A stage: one step of an epoch, as the data that a rule made.
+"""A stage: one step of an epoch, as the data that a rule created.
 
-In: nothing. Out: the base of all rules' stages: what the epoch, the expiry of state, `explain` and the fingerprints of stored
-tables ask of any of them. How a stage computes is the affair of its rule.
+In: nothing. Out: the base of all rules' stages: the interface for the epoch, the expiry of state, `explain` and the
+fingerprints of stored tables. A stage's rule defines how it computes.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class BoundsNow:
     earlier: Callable[[int], BoundsNow]
 
     def known(self, slots: tuple[Slot, ...]) -> Known:
-        """The bounds behind the scans of a stage's plan; its own rows hold nothing back."""
+        """Return the bounds behind the scans of a stage's plan. Its own rows set no bound."""
         return slots_known(slots, self.relations)
 
 
 def slots_known(slots: tuple[Slot, ...], bounds: Mapping[str, Bounds]) -> Known:
-    """The bounds behind the scans of a stage's plan; its own rows hold nothing back."""
+    """Return the bounds behind the scans of a stage's plan. Its own rows set no bound."""
     relations = {s.name: s.relation for s in slots}
     return lambda scan: bounds.get(relations[scan], {}) if scan in relations else None
 
@@ -50,8 +50,8 @@ def slots_known(slots: tuple[Slot, ...], bounds: Mapping[str, Bounds]) -> Known:
 class Stage:
     """Computes the change of the relation `output` from the changes of its slots' relations.
 
-    `plan` is a tree over `Scan`s of the slots; `owner` is the id of the view that the stage is a part of; `reason` says why the
-    rule was chosen, for people.
+    `plan` is a tree over `Scan`s of the slots; `owner` is the id of the view to which the stage belongs; `reason` says
+    why the rule was chosen, for people.
     """
 
     output: str
@@ -61,21 +61,25 @@ class Stage:
     reason: str
 
     rule: ClassVar[str]
-    """The rule's name: that of `RULES`, `explain` and `Options`."""
+    """Name of the rule in `RULES`, `explain` and `Options`."""
     looks_up: ClassVar[bool] = False
     """Whether the stage looks up old rows of its slots' relations."""
     is_result: ClassVar[bool] = False
-    """Whether its rows are what somebody asked for, whatever their name: they never leave."""
+    """Whether its rows are results whatever their name. Results are never deleted."""
     is_input: ClassVar[bool] = False
-    """Whether the epoch itself gives it rows: those that arrived."""
+    """Whether the epoch passes it the arrived rows."""
     emits_changes: ClassVar[bool] = False
-    """Whether its rows report changes of its slot's relation: after a recomputation they report the differences."""
+    """Whether its rows describe changes of its slot's relation.
+
+    After a recomputation they describe the differences.
+    """
     defers: ClassVar[bool] = False
     """Whether it can leave its change to be computed within the query of its one reader, so that the output needs no
     rows of its own.
     """
     reads_once: ClassVar[bool] = False
-    """Whether one query of the stage reads each change, so that what makes the change may be a part of that query."""
+    """Whether the stage reads each change in one query, so that the computation of the change can be a part of that
+    query."""
     reads_keys: ClassVar[bool] = True
     """Whether it reads the `_key` of its slots' changes."""
     rebuilds: ClassVar[bool] = True
@@ -85,55 +89,58 @@ class Stage:
 
     @property
     def reads_clock(self) -> bool:
-        """Whether time alone changes the output: the stage runs in every epoch."""
+        """Return whether time alone changes the output. The stage then runs in every epoch."""
         return False
 
     def due(self, clock: int, least: Callable[[str, str], int | None]) -> int:
-        """The time, in microseconds, from which on time alone may change the output, after an epoch at `clock`.
+        """Return the time, in microseconds, from which time alone may change the output, after an epoch at `clock`.
 
-        `least` gives the least time in a column of a stored relation of the stage's own.
+        `least` returns the least time in a column of a stored relation of the stage's own.
         """
         return NEVER if self.reads_clock else FOREVER
 
     @property
     def delay(self) -> int | None:
-        """Microseconds after which changes come out; None where they do at once."""
+        """Return the microseconds after which changes are emitted, or None if they are emitted at once."""
         return None
 
     @property
     def states(self) -> tuple[str, ...]:
-        """The names of the relations that the stage keeps beside its output."""
+        """Return the names of the relations that the stage stores in addition to its output."""
         return ()
 
     @property
     def definition(self) -> tuple[str, ...]:
-        """Return the definition of the output, as text: stored rows are valid as long as it stays the same."""
+        """Return the definition of the output, as text. Stored rows are valid while it stays the same."""
         return (print_plan(self.plan),)
 
     def columns_read(self, slot: Slot) -> frozenset[str] | None:
-        """The columns of a slot's relation that make a difference to the stage; None where all may."""
+        """Return the columns of a slot's relation that affect the stage, or None if all may."""
         return None
 
     def retracts(self, relations: Mapping[str, Relation]) -> bool:
-        """Whether what it gives is exactly what differs, so that the output's old rows need not be looked up."""
+        """Return whether its result is exactly the difference, so that the output's old rows need not be looked up."""
         return False
 
     @property
     def restores(self) -> bool:
-        """Whether all rows of its output can be made of its own states."""
+        """Return whether all rows of its output can be computed from its own states."""
         return False
 
     # --- running
 
     memory: ClassVar[type[StageMemory]] = StageMemory
-    """Memory between epochs, in addition to its rows."""
+    """Type of its memory between epochs, in addition to its rows."""
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
-        """The Spark SQL that `run` chooses from, by name. Made once."""
+        """Return the Spark SQL from which `run` chooses, by name. It is created once."""
         raise NotImplementedError
 
     def run(self, work: Work) -> Rows | None:
-        """The change of the output, already written to the epoch's transaction; None where it cannot have changed."""
+        """Compute the change of the output and write it to the epoch's transaction.
+
+        Return None if the output cannot have changed.
+        """
         raise NotImplementedError
 
     # --- expiry: which rows bounds make final
@@ -143,11 +150,11 @@ class Stage:
         inputs.
         """
         if any(needs_clock(n) for n in self.plan.walk()):
-            return {}  # time alone takes rows away
+            return {}  # time alone removes rows
         return bounds_of(self.plan, slots_known(self.slots, relations))
 
     def writes_from(self, own: Bounds, output: Relation) -> Bounds:
-        """Bounds of the output's columns below which the stage itself writes no row again."""
+        """Return bounds of the output's columns below which the stage never writes a row again."""
         return own
 
     def reads_from(self, slot: Slot, now: BoundsNow) -> Bounds:
@@ -169,7 +176,7 @@ class Stage:
     # --- explaining
 
     def explain(self, relations: Mapping[str, Relation], by_cost: bool) -> str:
-        """The reason, and when all rows are computed all the same; `by_cost`: where that is cheaper."""
+        """Return the reason, and when all rows are computed nevertheless; `by_cost`: if that is cheaper."""
         own = [relations[n] for n in (self.output, *(s.relation for s in self.slots))]
         plain = not (own[0].append_only or any(r.loses_rows for r in own))
         if self.by_cost and by_cost and plain:
@@ -183,14 +190,14 @@ class Stage:
         return None
 
     def holds(self, relation: Relation) -> str:
-        """How many rows are in the output, or in a relation beside it."""
+        """Return the number of rows in the output, or in a relation beside it, in words."""
         return "the view's own rows" if relation.view is not None else "as many rows as its input asks for"
 
     def is_bounded(self, output: Relation) -> bool:
-        """Whether the number of the output's rows does not follow that of the inputs' rows."""
+        """Return whether the number of output rows does not depend on the number of input rows."""
         return False
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """The relations of which more rows may be more rows of the output."""
+        """Return the relations of which more rows can mean more rows of the output."""
         return tuple(s.relation for s in self.slots)

@@ -1,7 +1,7 @@
-"""Where relations are stored, in one epoch: arrangements, which stages look up, and tables of the database, which people read.
+"""Storage of relations in one epoch: arrangements, which stages look up, and tables of the database, which users read.
 
-In: the state, the epoch's transaction, the tables of the database. Out: one set of calls for both. A relation that is looked up and read
-lies in both: what changes in its arrangement is applied to its table.
+In: the state, the epoch's transaction, the tables of the database. Out: one set of calls for both. A relation that is
+looked up and read is in both: changes of its arrangement are applied to its table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from belvedere.store.stored_table import StoredTable
 from belvedere.store.write.rows_by_tasks import COPIED
 
 PutApart = Callable[[StoredTable, Callable[[Any], pa.Table], int], Callable[[], None] | None]
-"""Lets tasks of other processes bring rows of a table: `Transaction.append_apart` or `apply_apart`."""
+"""Function that lets tasks of other processes write rows of a table: `Transaction.append_apart` or `apply_apart`."""
 
 
 class Storage:
@@ -39,11 +39,11 @@ class Storage:
         self._is_late = transaction.is_late
         self._behind = WritesBehind(late=self._is_late)
         self._touched: set[str] = set()
-        """The tables that have changed in this epoch."""
+        """The tables that were changed in this epoch."""
 
     @property
     def transaction(self) -> Transaction:
-        """The epoch's transaction, with all that was written. Raises what writing raised."""
+        """Return the epoch's transaction, after all writes. Raises the error of a write."""
         self._behind.settle()
         return self._transaction
 
@@ -52,25 +52,28 @@ class Storage:
         return self._transaction if self._is_late and name not in self._touched else self.transaction
 
     def _do(self, name: str, write: Callable[[], object]) -> None:
-        """Change a table, behind what was changed before."""
+        """Change a table, after earlier changes."""
         self._touched.add(name)
         self._behind.do(write)
 
     def prepare(self, names: Iterable[str], work: Callable[[], None]) -> None:
-        """Make tables before anything is written to them."""
+        """Create tables before anything is written to them."""
         self._touched.update(names)
         self._behind.do(work)
         if not self._is_late:
             self._behind.settle()
 
     def close(self) -> None:
-        """Let go of writes that are not done."""
+        """Drop the writes that are not done."""
         self._behind.close()
 
     def _write(
         self, name: str, write: Callable[[str, pa.RecordBatchReader], object], rows: Rows, columns: list[str]
     ) -> None:
-        """Write rows behind, where they are at hand; a data frame is run by the one thread that all stages have."""
+        """Write rows in the background if they are in memory or files.
+
+        A data frame is run by the thread that all stages share.
+        """
         if rows.frame is not None and not rows.is_collected:
             if not self._is_late:
                 self._behind.settle()
@@ -83,11 +86,11 @@ class Storage:
         return self.state.arrangements.get(name)
 
     def is_arranged(self, name: str) -> bool:
-        """Whether the relation is looked up in an arrangement."""
+        """Return whether the relation is looked up in an arrangement."""
         return name in self.state.arrangements
 
     def is_served(self, name: str) -> bool:
-        """Whether the relation is a table of the database."""
+        """Return whether the relation is a table of the database."""
         return name in self.tables
 
     # --- look-ups
@@ -104,12 +107,12 @@ class Storage:
         return _reader(found, found.look_up(by, keys))
 
     def look_up_before(self, name: str, by: str, keys: Keys) -> pa.RecordBatchReader:
-        """The same of an arranged relation as it was before this epoch."""
+        """Return the rows of an arranged relation before this epoch whose path `by` is among `keys`."""
         found = self.state.arrangements[name]
         return _reader(found, found.look_up_before(by, keys))
 
     def look_up_range(self, name: str, column: str, above: Any, up_to: Any) -> pa.RecordBatchReader:
-        """Rows with `above < column <= up_to`; None = unbounded on that side. NULLs never match."""
+        """Return rows with `above < column <= up_to`; None = unbounded on that side. NULLs never match."""
         found = self._arrangement(name)
         if found is None:
             return self._read(name).lookup_range(name, column, above, up_to)
@@ -132,14 +135,14 @@ class Storage:
         return self.state.arrangements[name].place(by, key, column, value, count, after)
 
     def count(self, name: str) -> int:
-        """How many rows the relation has now."""
+        """Return the present number of rows."""
         found = self._arrangement(name)
         return self._read(name).count(name) if found is None else found.count
 
     # --- changes
 
     def append(self, name: str, rows: Rows) -> None:
-        """Put in rows whose `_key`s are new; columns that are not stored are left out."""
+        """Insert rows whose `_key`s are new. Columns that are not stored are left out."""
         found = self._arrangement(name)
         if found is not None and not self.by_tasks.append(name, rows):
             found.append(rows.batches(found.arranged.schema.names))
@@ -160,11 +163,11 @@ class Storage:
             self.transaction.append(name, rows)
 
     def _copied_apart(self, name: str, rows: Rows) -> bool:
-        """Many rows in files are copied into the database by executors, where they reach it."""
+        """Let executors copy many rows in files into the database, if they reach it. Return whether they do."""
         return self._put_apart(name, rows, self._transaction.append_apart)
 
     def _apply(self, name: str, delta: Rows) -> None:
-        """Apply a delta to a table. Executors copy a large one, if they reach the database."""
+        """Apply a delta to a table. Executors copy a large one if they reach the database."""
         if not self._put_apart(name, delta, self._transaction.apply_apart):
             self._write(name, self._transaction.apply, delta, [*self.tables[name].arrow.names, WEIGHT])
 
@@ -178,9 +181,10 @@ class Storage:
         return take is not None
 
     def replace(self, name: str, by: str | None, keys: SomeKeys, rows: NewRows, is_of_key: bool = False) -> Rows:
-        """Make `rows` the only rows of an arranged relation whose `by` is among `keys` (all for None); what changed, with weights.
+        """Make `rows` the only rows of an arranged relation whose `by` is among `keys` (all for None). Return the
+        changes with weights.
 
-        `is_of_key`: rows of one `_key` have one value of `by`, whenever they come.
+        `is_of_key`: rows with the same `_key` always have the same value of `by`.
         """
         delta = self.by_tasks.replace(name, by, keys, rows, is_of_key)
         if delta is None:
@@ -198,7 +202,10 @@ class Storage:
             self.state.arrangements[name].overwrite(by, given(keys), streamed(rows))
 
     def apply(self, name: str, delta: pa.RecordBatchReader) -> None:
-        """Change a relation without look-ups; for each `_key` at most one row of each weight, -1 first."""
+        """Apply a change to a relation without look-ups.
+
+        It has for each `_key` at most one row of each weight, -1 first.
+        """
         assert name not in self.state.arrangements
         if self._is_late:
             self._apply(name, self.compute.keep(delta))
@@ -206,16 +213,16 @@ class Storage:
             self.transaction.apply(name, delta)
 
     def change(self, name: str, rows: Rows) -> None:
-        """The same with rows in any order."""
+        """Apply a change to a relation, with rows in any order."""
         parts = [self.compute.keep(rows.where(test)) for test in (going, coming)]
-        if all(p.is_collected for p in parts):  # what goes and comes back is then overwritten in place
+        if all(p.is_collected for p in parts):  # deleted rows that are inserted again are then overwritten in place
             parts = [Rows(pa.concat_tables([p.table for p in parts]))]
         for part in parts:
             if not part.is_empty:
                 self._apply(name, part)
 
     def clear(self, name: str) -> None:
-        """Drop all rows, wherever they are."""
+        """Delete all rows, in arrangement and table."""
         found = self._arrangement(name)
         if found is not None:
             found.overwrite(None, None, ())
@@ -223,7 +230,7 @@ class Storage:
             self._do(name, partial(self._transaction.clear, name))
 
     def delete_range(self, name: str, column: str, up_to: Any) -> None:
-        """Drop rows with `column <= up_to`."""
+        """Delete rows with `column <= up_to`."""
         found = self._arrangement(name)
         if found is not None:
             last = _number(found, column, up_to)
@@ -234,7 +241,7 @@ class Storage:
 
 
 def given(keys: SomeKeys) -> Keys:
-    """Keys as an arrangement takes them."""
+    """Return keys in the form that an arrangement accepts."""
     return keys.given() if isinstance(keys, ColumnValues) else keys
 
 

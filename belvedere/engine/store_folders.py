@@ -1,7 +1,7 @@
-"""The folders that belong to a store: where they lie, and how its state is opened, to go on with it or to look at it.
+"""The folders of a store: their places, and opening its state for writing or reading.
 
-In: a store, a folder where one is named. Out: a `State`, places of folders. What belongs to a store lies in a folder that has the store's
-id as its name, so two stores in one place have nothing in common. The store's document `_state` says where the state lay last.
+In: a store, and optionally a folder. Out: a `State`, places of folders. A store's folders have its id as their name, so
+two stores in one place share nothing. The store's document `_state` records the last place of the state.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ at 2 GB.
 def open_state(
     store: Store, root: Path | str | None, run_bytes: int = RUN_BYTES, retain: float = RETAIN, copies: int = COPIES
 ) -> State:
-    """The state of a store that is written; `root` is the folder for it where one is named, or the address of one elsewhere,
-    of which `copies` bytes are held here.
+    """Open the state of a store for writing. `root` is its folder, if named, or a remote address, of which `copies`
+    bytes are held here.
 
-    Raises B7061 where files are missing, B7064 where they cannot be reached, B7065 where the store's file is a copy of another one's.
+    Raises B7061 if files are missing, B7064 if they cannot be reached, B7065 if the store's file is a copy of another
+    store's.
     """
     last, known, id_ = store.last_epoch(), store.document(DOCUMENT), own_identity(store).id
     remote = Remote(root, id_) if isinstance(root, str) else None
@@ -57,16 +58,16 @@ def state_document(id_: str, folder: Path, remote: Remote | None) -> str:
 
 
 def _refuse_elsewhere(folder: Path, before: Path) -> None:
-    """The state's folder lies where it lay, not where it is looked for now. Raises B7061."""
+    """Raise B7061: the state's folder is at its former place, not at the expected one."""
     if not folder.is_dir() and before.is_dir() and before != folder:
         hint = f"move it there: `mkdir -p {folder.parent} && mv {before} {folder}`"
         raise fail("B7061", f"the store's state is in {before}, but is expected in {folder}", hint=hint)
 
 
 def read_state(reader: Reader, url: str, root: Path | str | None = None) -> State:
-    """The state of a store to look at, as of its last epoch; `root` as for `open_state`.
+    """Open the state of a store for reading, as of its last epoch. `root` is as for `open_state`.
 
-    Raises B7061 where files are missing, B7063 where there is none yet.
+    Raises B7061 if files are missing, B7063 if there is no state yet.
     """
     last, known = reader.last_epoch(), reader.document(DOCUMENT)
     if last is None or known is None:
@@ -76,7 +77,8 @@ def read_state(reader: Reader, url: str, root: Path | str | None = None) -> Stat
 
 
 def state_place(document: str, url: str, root: Path | str | None = None) -> tuple[Path, Remote | None]:
-    """Where the state is by the store's document: its folder, and what it has copies of where it lies elsewhere."""
+    """Return the place of the state according to the store's document: its folder and, for a remote state, its remote
+    place."""
     found = json.loads(document)
     places = [root] if isinstance(root, Path) else []
     moved = [p.absolute() / found["id"] for p in (*places, beside(url))]
@@ -85,9 +87,9 @@ def state_place(document: str, url: str, root: Path | str | None = None) -> tupl
 
 
 def own_identity(store: Store) -> Identity:
-    """The identity of a store that is written. Its folders follow a file that was renamed.
+    """Return the identity of a store that is open for writing. Its folders follow a renamed file.
 
-    Raises B7065 where the file is a copy of another one: both would use the same folders.
+    Raises B7065 if the file is a copy of another store's: both would use the same folders.
     """
     identity, file = identity_of(store), file_of(store.url)
     if file is None or identity.file == file.name:
@@ -108,7 +110,7 @@ def own_identity(store: Store) -> Identity:
 
 
 def _id_of(file: Path) -> str:
-    """The id of the store in a file; empty where it is none that can be read."""
+    """Return the id of the store in a file, or an empty text if it is not a readable store."""
     try:
         with closing(open_reader(f"sqlite:///{file}")) as reader:
             return identity_of(reader).id
@@ -117,14 +119,14 @@ def _id_of(file: Path) -> str:
 
 
 def _follow(before: Path, now: Path) -> None:
-    """Let a folder of a store that has another name now follow it."""
+    """Move a folder to the new name of its store."""
     if before.is_dir() and not now.exists():
         now.parent.mkdir(parents=True, exist_ok=True)
         before.rename(now)
 
 
 def others_of(folder: Path) -> tuple[str, ...]:
-    """The ids of other stores whose folders lie beside this one."""
+    """Return the ids of other stores whose folders are beside this one."""
     there = folder.parent.iterdir() if folder.parent.is_dir() else ()
     return tuple(sorted(p.name for p in there if p.is_dir() and p != folder))
 

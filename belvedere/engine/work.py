@@ -1,7 +1,7 @@
-"""One stage in one epoch: the few calls in which rules are written.
+"""One stage in one epoch: the calls in which rules are written.
 
-In: a prepared stage, what all stages of the epoch share. Out: look-ups of stored rows, views and queries over them, writes to the epoch's
-transaction. What is retracted is always the row that was stored: `replace` finds it.
+In: a prepared stage, and the context that all stages of the epoch share. Out: look-ups of stored rows, views and
+queries over them, writes to the epoch's transaction. The retracted row is always the stored row: `replace` looks it up.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class EpochContext:
     deltas: dict[str, Rows]
     clock: datetime
     fresh: frozenset[str]
-    """Stored relations that were empty and unknown before this epoch: they take in all rows of their inputs."""
+    """Stored relations that were empty and unknown before this epoch. They receive all rows of their inputs."""
     restored: frozenset[str]
     """Relations among them that are restored from their own stage's state."""
     memories: Memories = field(default_factory=Memories)
     """Memory of stages from earlier epochs."""
     bounds: Mapping[str, Mapping[str, int] | None] = field(default_factory=dict)
-    """Bounds of the event-time columns by input, after this epoch's rows; None for an input that holds nothing back."""
+    """Bounds of the event-time columns by input, after this epoch's rows; None for an input that sets no bound."""
     epoch: int = 0
     """The number of this epoch."""
     clocks: Clocks = field(default_factory=Clocks)
@@ -80,17 +80,17 @@ class Work:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the output was empty and unknown before this epoch, and takes in all rows of the inputs."""
+        """Return whether the output was empty and unknown before this epoch, and receives all rows of the inputs."""
         return self.output.name in self.context.fresh - self.context.restored
 
     @property
     def is_restored(self) -> bool:
-        """Whether the output was empty before this epoch, and takes in what the stage's own state gives."""
+        """Return whether the output was empty before this epoch, and is restored from the stage's own state."""
         return self.output.name in self.context.restored
 
     @property
     def is_touched(self) -> bool:
-        """Whether the stage has new input: a change of a slot, or all rows for a fresh output."""
+        """Return whether the stage has new input: a change of a slot, or all rows for a fresh output."""
         if self.is_fresh or self.is_restored:
             return True
         return any(
@@ -99,7 +99,7 @@ class Work:
 
     @property
     def deltas(self) -> tuple[Rows | None, ...]:
-        """The changes of the slots as the stage must see them; None where nothing changed."""
+        """Return the changes of the slots as the stage must see them; None for an unchanged slot."""
         if self._deltas is None:
             self._deltas = tuple(self._delta(s, r) for s, r in self.slots)
         return self._deltas
@@ -126,30 +126,30 @@ class Work:
     # --- the store
 
     def look_up(self, relation: str, by: str | None, keys: ColumnValues | pa.Array | None) -> Rows:
-        """The stored rows with these keys of an access path, or by `_key`; all of them for None."""
+        """Return the stored rows with these keys of an access path, or by `_key`; all of them for None."""
         found = self.storage.by_tasks.look_up(relation, by, keys)
         return self.compute.keep(self.storage.look_up(relation, by, given(keys))) if found is None else found
 
     def look_up_before(self, relation: str, by: str, keys: ColumnValues) -> Rows:
-        """The same as they were before this epoch."""
+        """Return the stored rows before this epoch with these keys of an access path."""
         found = self.storage.by_tasks.look_up(relation, by, keys, before=True)
         return self.compute.keep(self.storage.look_up_before(relation, by, given(keys))) if found is None else found
 
     def look_up_range(self, relation: str, column: str, above: int | None, up_to: int | None) -> Rows:
-        """The stored rows with a value in a range of an indexed column."""
+        """Return the stored rows with a value in a range of an indexed column."""
         return self.compute.keep(self.storage.look_up_range(relation, column, above, up_to))
 
     def stored_schema(self, relation: str) -> pa.Schema:
-        """The Arrow schema of a stored relation."""
+        """Return the Arrow schema of a stored relation."""
         return arranged_schema(self.context.relations[relation])
 
     def append(self, rows: Rows, relation: str | None = None) -> Rows:
-        """Store new rows of the output (or of another relation); columns that the store does not hold are left out."""
+        """Store new rows of the output (or of another relation). Columns that the store does not hold are left out."""
         self.storage.append(relation or self.output.name, rows)
         return rows
 
     def added(self, rows: Rows) -> Rows:
-        """Store new rows of the output; they are its change."""
+        """Store new rows of the output, and return them as its change."""
         return self.compute.keep(weighted_stream(rows.schema, self.append(rows).weighted(1)))
 
     def replace(
@@ -172,14 +172,14 @@ class Work:
     def mapped(
         self, rows: Rows, schema: pa.Schema, function: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
     ) -> Rows:
-        """Apply a function to batches of rows, wherever they are cut and wherever they are."""
+        """Apply a function to batches of rows of any size, in the driver or in tasks."""
         found = self.storage.by_tasks.mapped(rows, schema, function)
         if found is None:
             found = self.compute.keep(pa.RecordBatchReader.from_batches(schema, function(rows.batches())))
         return found
 
     def take(self, rows: Rows) -> Rows:
-        """Write weighted rows to the output and return what really changed."""
+        """Write weighted rows to the output, and return the actual changes."""
         if self.output.append_only:
             return self.append(rows)
         if not self.output.stored:
@@ -192,7 +192,7 @@ class Work:
     # --- views and queries
 
     def name(self, scan: str, kind: str) -> str:
-        """A temporary view's short name: the one that `put` takes."""
+        """Return a temporary view's short name, which `put` accepts."""
         return view_name(self.number, scan, kind)
 
     def view(self, scan: str, kind: str) -> str:
@@ -200,7 +200,7 @@ class Work:
         return quote(self.compute.view_name(self.name(scan, kind)))
 
     def put(self, scan: str, kind: str, rows: Rows) -> None:
-        """Make a temporary view of these rows."""
+        """Create a temporary view of these rows."""
         self.compute.put(self.name(scan, kind), rows)
 
     def put_deltas(self) -> bool:
@@ -236,21 +236,23 @@ class Work:
                 )
                 continue
             found = self.compute.windows(windows, rows <= self.compute.small)
-            self.put(windows.name, ROWS, Rows(frame=found.frame, schema=found.schema, count=rows))  # about as many
+            self.put(
+                windows.name, ROWS, Rows(frame=found.frame, schema=found.schema, count=rows)
+            )  # an approximate number
 
     def rows(self, text: str, *extra: pa.Field) -> Rows:
-        """The rows of one of the stage's texts, as its output is stored, with extra columns."""
+        """Run one of the stage's texts, and return its rows in the output's stored form, with extra columns."""
         return self.query(self.sql[text], *extra)
 
     def query(self, sql: str, *extra: pa.Field) -> Rows:
-        """The same of another text."""
+        """Run another text, as `rows` does."""
         schema = delta_schema(self.output)
         for added in extra:
             schema = schema.append(added)
         return self.compute.compute(sql, schema)
 
     def changes_by_arrow(self) -> Rows | None:
-        """The changes of the one slot as those of the output, where Arrow alone can make them."""
+        """Return the changes of the only slot as those of the output, or None if Arrow alone cannot compute them."""
         columns, delta = self.prepared.moved, self.deltas[0] if self.deltas else None
         if columns is None or delta is None or delta.frame is not None or self.is_apart(delta):
             return None
@@ -263,11 +265,14 @@ class Work:
         return self.compute.keep(stream(delta_schema(self.output).append(WEIGHT_FIELD), made))
 
     def defer(self, sql: str) -> Rows:
-        """The weighted rows of a text, not computed before the one stage that reads them computes its own."""
+        """Return the weighted rows of a text, computed as a part of the query of the stage that reads them."""
         return self.compute.defer(sql, delta_schema(self.output).append(WEIGHT_FIELD))
 
     def first_of_each_key(self, rows: Rows, by: pa.Field) -> Rows:
-        """One row per `_key`: one with the greatest value of `by`. Rows of equal key and `by` are equal here."""
+        """Return one row per `_key` with the greatest value of `by`.
+
+        Rows with equal key and `by` are identical here.
+        """
         if rows.is_collected:
             return Rows(_first_of_each_key(rows.table, by.name))
         self.put("all", "ranked", rows)
@@ -279,10 +284,12 @@ class Work:
         )
 
     def prefers_whole(self) -> bool:
-        """Whether to compute all of an operator's rows is cheaper than those of the changed keys: the choice by cost.
+        """Return whether computing all of an operator's rows is cheaper than computing those of the changed keys: the
+        choice by cost.
 
-        A look-up by key costs some three times as much a row as reading a table from its beginning, and old and new rows of a join are
-        joined three times. Rows that only arrive are not written again. Where rows have left, all that is left is not all: key by key.
+        A look-up by key costs about three times as much per row as a sequential read, and old and new rows of a join
+        are joined three times. Append-only rows are not rewritten. If rows were deleted that still count, the remaining
+        rows are incomplete, so the stage works key by key.
         """
         if not self.is_touched or not self.costs.counted or (self.output.append_only and not self.is_fresh):
             return False
@@ -298,7 +305,7 @@ class Work:
 
 
 def without(rows: Rows, *names: str) -> list[str]:
-    """The columns but these."""
+    """Return the columns except these."""
     return [n for n in rows.schema.names if n not in names]
 
 

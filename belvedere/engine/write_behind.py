@@ -1,7 +1,7 @@
-"""Writes behind: the database takes rows in while Spark computes the next ones, or once it has computed all.
+"""Background writes: the database receives rows while Spark computes the next ones, or after it has computed all.
 
-In: calls that write. Out: they run in their order, in one thread, or where the caller settles; an error comes out there. Whoever reads what
-was written, or commits it, settles first.
+In: calls that write. Out: they run in order, in one thread, or when the caller settles, which raises their errors. Code
+that reads or commits the written rows settles first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 
 class WritesBehind:
-    """The writes of one epoch. `close` ends the thread. `late`: all of them wait until somebody settles."""
+    """The writes of one epoch. `close` ends the thread. `late`: all of them wait until the caller settles."""
 
     def __init__(self, late: bool = False) -> None:
         self._late = late
@@ -21,7 +21,7 @@ class WritesBehind:
         self._waiting: deque[Future[None]] = deque()
 
     def do(self, write: Callable[[], object]) -> None:
-        """Run it after those before; none runs after one that failed. Raises what one of them raised."""
+        """Run a write after earlier ones; none runs after a failed one. Raises the error of a failed write."""
         if self._late:
             self._held.append(write)
             return
@@ -31,14 +31,14 @@ class WritesBehind:
         self._waiting.append(self._thread.submit(_after, before, write))
 
     def settle(self) -> None:
-        """Wait until all is written. Raises what one of them raised."""
+        """Wait until everything is written. Raises the error of a failed write."""
         while self._waiting:
             self._waiting.popleft().result()
         while self._held:
             self._held.pop(0)()
 
     def close(self) -> None:
-        """Wait for the write that runs, drop the others."""
+        """Wait for the running write, and drop the others."""
         self._held.clear()
         self._thread.shutdown(cancel_futures=True)
 

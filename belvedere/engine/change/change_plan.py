@@ -100,7 +100,7 @@ def corrected(
         elif not one.lost and one.stage in outputs and isolation.outside(one.stage) <= kept:
             found.append(replace(one, fingerprint=isolation.fingerprints[one.stage]))
         elif not one.lost or one.owner not in _said(isolation.catalog):
-            is_whole = False  # else the script lets it go on without what it has missed, which was too much
+            is_whole = False  # otherwise the script resumes it without the missed changes, which were too many
     return tuple(found), is_whole
 
 

@@ -73,5 +73,5 @@ def _evolved(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     column = batch.column(field.name)
     if column.type == field.type:
         return column
-    # a BIGINT beyond 2^53 is rounded, as where it is read as a DOUBLE
+    # a BIGINT beyond 2^53 is rounded, as when it is read as a DOUBLE
     return column.cast(field.type, safe=not pa.types.is_floating(field.type))

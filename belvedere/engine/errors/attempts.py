@@ -99,7 +99,7 @@ class Quarantine:
         still = tuple(
             replace(f, lost=f.lost or "the changes it missed are gone") if f.stage in lost else f for f in still
         )
-        filled = tables.fresh - tables.plan.waiting  # of all rows, which are read again where they are not stored
+        filled = tables.fresh - tables.plan.waiting  # of all rows, which are re-read if they are not stored
         still = tuple(replace(f, resumes=False, lost="") if f.stage in filled else f for f in still)
         return cls(isolation, missed, still, clocks=clocks)
 
@@ -136,9 +136,7 @@ class Quarantine:
             return self._attempt(attempt.failed, attempt.healing | error.stages, attempt.tried | error.stages)
         stage = error.output
         inside = frozenset[str]().union(*(self.isolation.downstream(s) for s in attempt.healing))
-        if (
-            stage in attempt.cordon.fresh - inside
-        ):  # it was correct as it was: it is recomputed only to let another one recover
+        if stage in attempt.cordon.fresh - inside:  # it was correct: it is recomputed only to let another one recover
             return self._attempt(attempt.failed, frozenset(), attempt.tried | attempt.healing)
         if not self.isolation.is_allowed(stage):
             raise error

@@ -91,14 +91,15 @@ class Isolation:
         return frozenset().union(*(self.outside(f.stage) for f in failed if f.resumes and not f.lost))
 
     def waiting(self, failed: Iterable[Failed]) -> frozenset[str]:
-        """The relations of which no row may leave, since stages that resume have to find them as they were."""
+        """Return the relations from which no row may be removed, since resuming stages need the rows as they were."""
         return frozenset().union(
             *(self.downstream(f.stage) | self.outside(f.stage) for f in failed if f.resumes and not f.lost)
         )
 
     def rebuilt(self, requested: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the relations to recompute for these relations; those that emit changes receive the differences
-        instead.
+        """Return the relations to recompute for these relations.
+
+        Relations that emit changes receive the differences instead.
         """
         if not requested:
             return frozenset(), frozenset()
@@ -108,7 +109,7 @@ class Isolation:
         return fresh - tellers, restored - tellers
 
     def served(self, relations: frozenset[str]) -> list[str]:
-        """The public ids behind these relations, those that the database computes included."""
+        """Return the public ids behind these relations, including those that the database computes."""
         found = [i for i, name in self.pipeline.served.items() if name in relations]
         for id_, plan in self.pipeline.at_read.items():
             if {n.relation for n in plan.walk() if isinstance(n, Scan)} & relations:
@@ -116,12 +117,12 @@ class Isolation:
         return found
 
     def outside(self, stage: str) -> frozenset[str]:
-        """The relations that the stage, and what reads it, read of others."""
+        """Return the outside relations that the stage, and its readers, read."""
         inside = self.downstream(stage)
         return frozenset(r.relation for s in self.pipeline.stages if s.output in inside for r in s.slots) - inside
 
     def follows_clock(self, stage: str) -> bool:
-        """Whether time alone may take away the row that it fails on."""
+        """Return whether time alone may remove the row on which the stage fails."""
         inside = self.downstream(stage)
         return any(s.reads_clock for s in self.pipeline.stages if s.output in inside)
 
@@ -158,14 +159,15 @@ class Isolation:
         return None
 
     def resumable(self, failed: Iterable[Failed]) -> frozenset[str]:
-        """The relations in quarantine that are those of this pipeline and resume with what was kept for them."""
+        """Return the relations in quarantine that belong to this pipeline and resume with the changes kept for them."""
         known = {f.fingerprint for f in failed if f.resumes and not f.lost}
         stages = (s.output for s in self.pipeline.stages if self.fingerprints[s.output] in known) if known else ()
         return frozenset().union(*map(self.downstream, stages))
 
     def still(self, failed: Iterable[Failed], unfilled: Collection[str]) -> tuple[Failed, ...]:
-        """Return the failed stages that are still stages of the script, under any name; `unfilled` relations have no
-        row yet.
+        """Return the failed stages that are still stages of the script, under any name.
+
+        `unfilled` relations have no row yet.
         """
         outputs = [s.output for s in self.pipeline.stages]
         found = []
@@ -179,14 +181,15 @@ class Isolation:
 
 
 def emits_changes(stage: Stage) -> bool:
-    """Return whether the stage emits changes (events, history): it continues after its last event, and is never
-    recomputed.
+    """Return whether the stage emits changes (events, history).
+
+    It then continues after its last event, and is never recomputed.
     """
     return stage.is_result and not stage.is_input
 
 
 def failure_text(failed: Failed) -> str:
-    """That a view is in quarantine, for people: since when, why, what shows which epoch, and what to do."""
+    """Return a text for people about a view in quarantine: since when, why, which epoch is shown, and a remedy."""
     others = [n for n in _names(failed) if n != name_in_script(failed.owner)]
     known = [e for e in failed.good.values() if e is not None]
     held = f"shows epoch {min(known)}" if known else "has no rows yet"
@@ -205,7 +208,7 @@ def failure_text(failed: Failed) -> str:
 
 
 def healing_text(failed: Failed) -> str:
-    """That it is no more."""
+    """Return a text for people about a view that is no longer in quarantine."""
     others = [n for n in _names(failed) if n != name_in_script(failed.owner)]
     behind = f", with {', '.join(others)}" if others else ""
     return f'"{name_in_script(failed.owner)}" is out of quarantine: it is up to date{behind}'

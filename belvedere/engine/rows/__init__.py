@@ -1,1 +1,1 @@
-"""Rows of an epoch wherever they are."""
+"""Rows of an epoch, in memory, in files or in Spark."""

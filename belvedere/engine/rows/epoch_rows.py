@@ -1,7 +1,8 @@
-"""Rows of an epoch wherever they are: in the driver as Arrow, in scratch Parquet files, or in Spark as a data frame.
+"""Rows of an epoch: in the driver as Arrow, in scratch Parquet files, or in Spark as a data frame.
 
-In: tables, files, frames. Out: the same rows as a stream of batches, or whole where they are few. `Memory` says how much the driver may
-hold; who makes rows asks it. In scratch files columns are called by number: any name is allowed in a relation.
+In: tables, files, frames. Out: the same rows as a stream of batches, or whole if they are few. `Memory` limits how much
+the driver holds; code that creates rows consults it. In scratch files, columns have numbers as names, since a relation
+can use any name.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ PASSED = PassedRows()
 
 
 class SparkFrame(Protocol):
-    """A data frame of Spark, which the engine hands on: the packages that run it import PySpark."""
+    """A data frame of Spark, which the engine only passes on. The packages that run it import PySpark."""
 
     def __getattr__(self, name: str) -> Any: ...
 
 
 class Memory:
-    """How many bytes of an epoch's rows the driver holds, and may hold."""
+    """Bytes of an epoch's rows that the driver holds, and their limit."""
 
     def __init__(self, bound: int):
         self.bound = bound
@@ -62,26 +63,27 @@ class Memory:
 
     @property
     def chunk(self) -> int:
-        """Return the bytes that one step may hold at once: a step has some copies (old, new and flat rows, their
-        difference).
+        """Return the bytes that one step can hold at once.
+
+        A step has several copies (old, new and flat rows, their difference).
         """
         return max(1, self.bound // 16)
 
     @property
     def large(self) -> int:
-        """Rows of more bytes than these do not come to the driver whole."""
+        """Return the maximum bytes of rows that come to the driver whole."""
         return self.bound // 8
 
     @property
     def room(self) -> int:
-        """How many bytes more may be held: a quarter of all, as steps have copies."""
+        """Return the remaining bytes that can be held: a quarter of all, since steps have copies."""
         return max(0, self.bound // 4 - self.held)
 
     def has_room(self, size: int) -> bool:
         return size <= min(self.large, self.room)
 
     def hold(self, rows: R, size: int) -> R:
-        """Count these rows as held until they are let go."""
+        """Count these rows as held until they are freed."""
         self.held += size
         weakref.finalize(rows, self._release, size)
         return rows
@@ -91,7 +93,7 @@ class Memory:
 
 
 def is_frame(rows: pa.Table | Rows | SparkFrame) -> TypeGuard[SparkFrame]:
-    """Whether rows are in Spark, as a data frame."""
+    """Return whether rows are a data frame in Spark."""
     return not isinstance(rows, (pa.Table, Rows))
 
 
@@ -111,9 +113,10 @@ class Rows:
         text: str = "",
         going: int | None = None,
     ):
-        """`frame`: a DataFrame of Spark; `guess`: about how many rows it has, where they were not counted; `text`: its query, if known.
+        """`frame`: a DataFrame of Spark; `guess`: its approximate number of rows, if not counted; `text`: its query, if
+        known.
 
-        `going`: how many of the rows of a change go, where that was counted.
+        `going`: number of deletions among the rows of a change, if counted.
         """
         self._table = table
         self.frame = frame
@@ -126,12 +129,12 @@ class Rows:
 
     @property
     def schema(self) -> pa.Schema:
-        """The names and types; of a frame without a given schema those that it is collected in."""
+        """Return names and types; of a frame without a given schema, those with which it is collected."""
         return self._schema if self._schema is not None else self.table.schema
 
     @property
     def table(self) -> pa.Table:
-        """All rows in the driver. Only for rows that are few, or that a caller wants whole."""
+        """Return all rows in the driver. Use it only for few rows, or if the caller needs them whole."""
         if self._table is None and self.files is not None:
             return pa.Table.from_batches(self.batches(), self._schema)
         if self._table is None:
@@ -143,7 +146,7 @@ class Rows:
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are; a frame may have to be run for it."""
+        """Return the number of rows. A frame may be run for it."""
         if self._table is not None:
             return int(self._table.num_rows)
         if self._count is None:
@@ -152,26 +155,26 @@ class Rows:
 
     @property
     def known_rows(self) -> int:
-        """How many rows there are, as far as that is known without running a frame."""
+        """Return the number of rows as known without running a frame."""
         return self._table.num_rows if self._table is not None else self._count or self.guess
 
     @property
     def known_values(self) -> int:
-        """How many values there are, as far as that is known without running a frame."""
+        """Return the number of values as known without running a frame."""
         return self.known_rows * len(self._schema or ())
 
     @property
     def is_collected(self) -> bool:
-        """Whether the rows are in the driver already."""
+        """Return whether the rows are already in the driver."""
         return self._table is not None
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no row; a frame that was not counted counts as having some."""
+        """Return whether there is no row. A frame that was not counted is assumed to have rows."""
         return (self._table.num_rows if self._table is not None else self._count) == 0
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of these columns, a batch at a time."""
+        """Yield the rows of these columns, a batch at a time."""
         if self.files is None:
             table = self.table
             yield from (table if columns is None else table.select(columns)).to_batches()
@@ -195,18 +198,18 @@ class Rows:
                     yield from found.to_batches()
 
     def short_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, a batch at a time that has at most `BATCH_ROWS` in the driver, too."""
+        """Yield the rows in batches of at most `BATCH_ROWS`, also for rows in the driver."""
         return iter(self.table.to_batches(max_chunksize=BATCH_ROWS)) if self.is_collected else self.batches()
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows as they are held: one table in the driver, else one for each batch."""
+        """Yield the rows in their present form: one table in the driver, else one for each batch."""
         if self.is_collected:
             yield self.table
         else:
             yield from (pa.Table.from_batches([b]) for b in self.batches())
 
     def reader(self, columns: Sequence[str] | None = None, names: Sequence[str] | None = None) -> pa.RecordBatchReader:
-        """The rows of these columns as a stream, under other `names` where given."""
+        """Return the rows of these columns as a stream, under other `names` if given."""
         requested = self.schema.names if columns is None else list(columns)
         schema = pa.schema([self.schema.field(n) for n in requested])
         if names is not None:
@@ -215,13 +218,13 @@ class Rows:
         return pa.RecordBatchReader.from_batches(schema, named)
 
     def weighted(self, weight: int) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """The rows, a batch at a time, each with this weight beside it."""
+        """Yield the rows, a batch at a time, each with this weight."""
         return ((b, weight) for b in self.batches())
 
     def where(
         self, test: Callable[[pa.RecordBatch], pa.Array], columns: Sequence[str] | None = None
     ) -> pa.RecordBatchReader:
-        """A stream of the rows for which `test` holds; `columns` are those that remain."""
+        """Return a stream of the rows for which `test` is true. `columns` are those to keep."""
         kept = self.schema.names if columns is None else list(columns)
         schema = pa.schema([self.schema.field(n) for n in kept])
         found = (_filtered(b.select(kept), test(b)) for b in self.batches())
@@ -229,7 +232,7 @@ class Rows:
 
 
 def as_rows(given: pa.Table | Rows | SparkFrame) -> Rows:
-    """The same rows as `Rows`, whatever they come as. Nothing is run."""
+    """Return the same rows as `Rows`. Nothing is run."""
     if isinstance(given, Rows):
         return given
     return Rows(frame=given) if is_frame(given) else Rows(given)
@@ -238,7 +241,7 @@ def as_rows(given: pa.Table | Rows | SparkFrame) -> Rows:
 def with_hash(column: str, hashes: Numbers) -> Callable[[pa.RecordBatch], pa.Array]:
     """Return a test for rows with one of these sorted hashes in a column.
 
-    (Arrow's own would rebuild its set for each batch.)
+    Arrow's own test would rebuild its set for each batch.
     """
 
     def test(batch: pa.RecordBatch) -> pa.Array:
@@ -252,40 +255,40 @@ def with_hash(column: str, hashes: Numbers) -> Callable[[pa.RecordBatch], pa.Arr
 
 
 def hashes_in(rows: Rows, column: str) -> Numbers:
-    """The hashes that rows have in a column, sorted, each once."""
+    """Return the distinct hashes in a column of rows, sorted."""
     parts = [distinct(b.column(0).to_numpy()) for b in rows.batches([column])]
     return distinct(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
 
 
 def _filtered(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
-    """Most often all rows, or none, are wanted: then nothing is copied."""
+    """Filter a batch. Usually all rows or none are kept, and nothing is copied then."""
     return batch if mask.true_count == len(mask) else batch.filter(mask)
 
 
 def coming(batch: pa.RecordBatch) -> pa.Array:
-    """Which rows of a change come."""
+    """Return a mask of the insertions in a change."""
     return pc.greater(batch.column(WEIGHT), 0)
 
 
 def going(batch: pa.RecordBatch) -> pa.Array:
-    """Which rows of a change go."""
+    """Return a mask of the deletions in a change."""
     return pc.less(batch.column(WEIGHT), 0)
 
 
 def loses(rows: Rows) -> bool:
-    """Whether any row of a change goes."""
+    """Return whether a change contains a deletion."""
     if rows.going is None:
         return any((pc.min(b.column(0)).as_py() or 1) < 0 for b in rows.batches([WEIGHT]))
     return rows.going > 0
 
 
 def named_as(schema: pa.Schema, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """The same columns with the names and types of `schema`."""
+    """Return the same columns with the names and types of `schema`."""
     return pa.RecordBatchReader.from_batches(schema, (b.rename_columns(schema.names).cast(schema) for b in rows))
 
 
 def weighted_stream(schema: pa.Schema, changes: Iterable[tuple[pa.RecordBatch, int]]) -> pa.RecordBatchReader:
-    """Rows of this schema with the weight beside each batch as a column."""
+    """Return rows of this schema with the weight of each batch as a column."""
     schema = schema.append(WEIGHT_FIELD)
     batches = (
         pa.RecordBatch.from_arrays([*b.columns, pa.repeat(pa.scalar(weight, pa.int64()), b.num_rows)], schema=schema)
@@ -313,9 +316,9 @@ class ColumnValues:
         return not len(self.array) if self.array is not None else all(r.is_empty for r, _ in self.parts)
 
     def given(self) -> pa.Array | pa.RecordBatchReader:
-        """Return the keys in the form of a store; each call starts a new stream.
+        """Return the keys in the form of a store.
 
-        A stream may have a key more than once.
+        Each call starts a new stream, in which a key can occur more than once.
         """
         if self.array is not None:
             return self.array
@@ -330,7 +333,7 @@ class ColumnValues:
 
 
 def keys_of(parts: Iterable[tuple[Rows, str]], *more: pa.Array) -> ColumnValues:
-    """The keys that rows have in a column each, and `more`."""
+    """Return the values of a column of each part, and those of `more`."""
     parts = tuple(parts)
     if all(r.is_collected for r, _ in parts):
         chunks = [c for r, column in parts for c in r.table[column].chunks]
@@ -347,7 +350,7 @@ def _each_once(values: pa.ChunkedArray) -> pa.Array:
 
 
 def combined(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One contiguous array."""
+    """Return one contiguous array."""
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
@@ -360,14 +363,14 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     found = table.select(schema.names)
     try:
         return found.cast(schema)
-    except ValueError:  # NULL in a column or member that may not be so; another cast that fails does so again
+    except ValueError:  # NULL in a NOT NULL column or member; another failing cast fails again
         if WEIGHT in schema.names:
             found.filter(pc.greater(found[WEIGHT], 0)).cast(schema)
         return found.cast(pa.schema([pa.field(f.name, _open(f.type)) for f in schema]))
 
 
 def _open(type_: pa.DataType) -> pa.DataType:
-    """The type whose members may all be NULL."""
+    """Return the type with all members nullable."""
     if pa.types.is_struct(type_):
         return pa.struct([pa.field(f.name, _open(f.type)) for f in type_])
     if pa.types.is_list(type_):
@@ -376,7 +379,7 @@ def _open(type_: pa.DataType) -> pa.DataType:
 
 
 def fits_parquet(schema: pa.Schema) -> bool:
-    """Whether Spark and Arrow read each other's Parquet files of these types exactly."""
+    """Return whether Spark and Arrow read each other's Parquet files of these types exactly."""
     return all(_fits(f.type) for f in schema)
 
 

@@ -1,7 +1,7 @@
-"""Rows in an order, and piece by piece without parting what belongs together: as Arrow where they are in the driver, else sorted by Spark.
+"""Rows in an order, and in pieces that do not split keys: as Arrow in the driver, else sorted by Spark.
 
-In: rows of an epoch, wherever they are. Out: the same rows sorted (in scratch files where they are many), tables that hold all
-rows of each of their keys. No step holds more than a piece.
+In: rows of an epoch. Out: the same rows sorted (in scratch files if they are many), or tables that hold all rows of
+each of their keys. No step holds more than a piece.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from belvedere.schema import KEY, WEIGHT
 
 
 def in_order(rows: Rows, order: Sequence[str], view: str, compute: Compute) -> Rows:
-    """The rows sorted by Spark SQL expressions over their columns; `view` is a free name for them."""
+    """Return the rows sorted by Spark SQL expressions over their columns. `view` is a free name for them."""
     compute.put(view, rows)
     names = ", ".join(quote(n) for n in rows.schema.names)
     return compute.compute(
@@ -30,9 +30,9 @@ def in_order(rows: Rows, order: Sequence[str], view: str, compute: Compute) -> R
 def changes_by_key(
     delta: Rows, view: str, compute: Compute, first: Sequence[str] = ()
 ) -> Callable[[], Iterator[pa.Table]]:
-    """Return the rows of a change grouped by key, old ones first; each call re-reads them.
+    """Return the rows of a change grouped by key, old ones first. Each call re-reads them.
 
-    Rows of one key have one value of the columns by which they are sorted `first`.
+    Rows with the same key have the same value in the columns by which they are sorted `first`.
     """
     if delta.is_collected:
         return lambda: iter((delta.table,))
@@ -41,7 +41,7 @@ def changes_by_key(
 
 
 def whole_runs(batches: Iterable[pa.RecordBatch], column: str, size: int) -> Iterator[pa.Table]:
-    """Tables of at least `size` bytes (the last may have fewer) that part no run of equal values."""
+    """Yield tables of at least `size` bytes (the last may have fewer) that do not split a run of equal values."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         if not batch.num_rows:
@@ -59,12 +59,12 @@ def whole_runs(batches: Iterable[pa.RecordBatch], column: str, size: int) -> Ite
 
 
 def _last_run(values: pa.Array) -> int:
-    """Where the last run of equal values begins."""
+    """Return the start of the last run of equal values."""
     differs = combined(pc.not_equal(values.slice(1), values.slice(0, len(values) - 1))).to_numpy(zero_copy_only=False)
     found = np.flatnonzero(differs)
     return int(found[-1]) + 1 if len(found) else 0
 
 
 def stream(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.RecordBatchReader:
-    """The rows of these tables, one after the other."""
+    """Return the rows of these tables in sequence."""
     return pa.RecordBatchReader.from_batches(schema, (b for t in tables for b in t.to_batches() if b.num_rows))

@@ -1,6 +1,6 @@
-"""Stored rows between two epochs, found by the columns of their key.
+"""Stored rows between two epochs, looked up by the columns of their key.
 
-In: a relation, the state, keys. Out: the rows as the last epoch has left them. Nothing is written.
+In: a relation, the state, keys. Out: the rows as of the last epoch. Nothing is written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from belvedere.state.state import State
 
 
 def rows_of_keys(relation: Relation | None, state: State, compute: Compute, keys: pa.Table) -> pa.Table:
-    """The rows that have these keys (columns of the relation's key); none of a relation that is not arranged."""
+    """Return the rows with these keys (columns of the relation's key); empty for a relation that is not arranged."""
     found = None if relation is None else state.arrangements.get(relation.name)
     if relation is None or found is None:
         return keys.schema.empty_table()

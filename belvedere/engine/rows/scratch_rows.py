@@ -1,4 +1,4 @@
-"""Rows of an epoch before its transaction: in a table while they are few, else in a scratch file.
+"""Rows of an epoch before its transaction: in a table if they are few, else in a scratch file.
 
 In: rows as they arrive, a table or batch at a time. Out: a table, or `Rows` whose scratch file is deleted when they are
 no longer used.
@@ -30,10 +30,10 @@ silence.
 
 
 class Scratch:
-    """Takes rows of one schema in; `few` bytes of them are held at most, unless their types do not go through files.
+    """Accepts rows of one schema. It holds at most `few` bytes, unless their types are not supported in files.
 
-    With `memory` as many as it has room for now; who keeps them counts them there. Rows that go through a file are written and read twice
-    before an epoch has them.
+    With `memory` it holds as many as fit now; the owner of the rows counts them there. Rows in a file are written and
+    read twice before an epoch has them.
     """
 
     def __init__(self, schema: pa.Schema, few: int = FEW_BYTES, memory: Memory | None = None):
@@ -47,7 +47,7 @@ class Scratch:
         self._fits = fits_parquet(schema)
 
     def add(self, rows: pa.Table | pa.RecordBatch) -> None:
-        """Take in more rows."""
+        """Add more rows."""
         if not rows.num_rows:
             return
         self.count += rows.num_rows
@@ -60,7 +60,7 @@ class Scratch:
             self._write()
 
     def _write(self) -> None:
-        """Write what is held as one row group: parts may be as small as a row."""
+        """Write the held rows as one row group, since parts can be as small as a row."""
         numbered = pa.schema([f.with_name(f"c{n}").with_nullable(True) for n, f in enumerate(self.schema)])
         if self._writer is None:
             self._folder = scratch_folder(PREFIX)
@@ -75,7 +75,7 @@ class Scratch:
         self._held, self._size, self._rows_held = [], 0, 0
 
     def rows(self, always: bool = False) -> pa.Table | Rows:
-        """All rows that came; `always`: from a file, however few they are. Nothing is added afterwards."""
+        """Return all rows received; `always`: from a file, even if they are few. No rows can be added afterwards."""
         if self._writer is None and not (always and self._fits):
             return pa.Table.from_batches(self._held, self.schema)
         if self._held or self._writer is None:
@@ -90,7 +90,7 @@ class Scratch:
 
 
 def scratch_rows(rows: pa.RecordBatchReader) -> Rows:
-    """Rows that stream in, as a scratch file that lives as long as they do."""
+    """Return streamed rows as a scratch file, which is deleted with them."""
     scratch = Scratch(rows.schema, few=0)
     for batch in rows:
         scratch.add(batch)
@@ -98,7 +98,7 @@ def scratch_rows(rows: pa.RecordBatchReader) -> Rows:
 
 
 def scratch_frame(frame: SparkFrame) -> pa.Table | Rows:
-    """The rows of a data frame in its order; executors write them, where their types go through files."""
+    """Return the rows of a data frame in its order. Executors write them if their types are supported in files."""
     schema = frame.limit(0).toArrow().schema
     if not fits_parquet(schema):
         return frame.toArrow()
@@ -113,14 +113,15 @@ def scratch_frame(frame: SparkFrame) -> pa.Table | Rows:
 
 
 class NumberedFile:
-    """A scratch file that is written once and read soon, with columns by number; it is made with its first row.
+    """A scratch file that is written once and read soon, with numbered columns. It is created with its first row.
 
-    Values are plain: to encode or pack what is read once costs more than it saves. Without statistics, as Arrow leaves NaN out of a
-    column's least and greatest value: Spark would skip rows that are greater than all others.
+    Values are not encoded or packed, which would cost more than it saves for a single read. Statistics are not written,
+    since Arrow leaves NaN out of a column's least and greatest value, and Spark would skip rows that are greater than
+    all others.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, group: int = 80_000):
-        """`group`: the rows of a row group, which a reader or writer holds at once."""
+        """`group`: number of rows of a row group, which a reader or writer holds at once."""
         self.path, self.count = path, 0
         self._schema = pa.schema([f.with_name(f"c{n}").with_nullable(True) for n, f in enumerate(schema)])
         self._group = group
@@ -138,20 +139,20 @@ class NumberedFile:
         )
 
     def close(self) -> None:
-        """Write the end."""
+        """Write the end of the file."""
         if self._writer is not None:
             self._writer.close()
 
 
 def uri(path: Path) -> str:
-    """A path as Spark takes it where another file system than this machine's is the usual one."""
+    """Return a path as a URI that Spark reads from this machine even if another file system is its default."""
     return f"file://{path}"
 
 
 def write_frame(frame: SparkFrame, folder: Path, schema: pa.Schema, block: int = 128 << 20) -> Rows:
-    """Let the executors write a data frame, whose columns are called by number; the rows in the order of the partitions.
+    """Let the executors write a data frame with numbered columns. The rows are in the order of the partitions.
 
-    `block`: the bytes of a row group. Raises B7036 where files that executors wrote are not to be seen here.
+    `block`: bytes of a row group. Raises B7036 if this process cannot see the executors' files.
     """
     observed, written = observe(frame) if observe is not None else (frame, None)
     observed.write.option("compression", "lz4_raw").option("parquet.block.size", block).parquet(uri(folder))
@@ -165,7 +166,7 @@ def write_frame(frame: SparkFrame, folder: Path, schema: pa.Schema, block: int =
 
 
 def not_shared(folder: Path, detail: str) -> BelvedereError:
-    """The diagnostic B7036: executors have another folder of this name."""
+    """Return the diagnostic B7036: executors have another folder with this name."""
     hint = (
         "set `scratch` under [run] in belvedere.toml to a folder that all machines of the cluster mount at the "
         "same path"

@@ -1,6 +1,6 @@
-"""Some of an epoch's rows, in some of their columns, chosen where they are: by Arrow in the driver, by SQL in Spark.
+"""Some of an epoch's rows, in some of their columns, selected in place: by Arrow in the driver, by SQL in Spark.
 
-In: rows, a condition that is said both ways. Out: a stream of the rows, or what Spark needs to choose them.
+In: rows, a condition in both forms. Out: a stream of the rows, or the SQL parts with which Spark selects them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RowTest:
 
     @staticmethod
     def of_column(name: str) -> RowTest:
-        """The rows in which a column of truth values is true."""
+        """Return the test for rows in which a boolean column is true."""
         return RowTest(lambda batch: batch.column(name), quote(name))
 
 
@@ -34,9 +34,9 @@ COMING = RowTest(coming, f"{quote(WEIGHT)} > 0")
 
 @dataclass(frozen=True)
 class SelectedRows:
-    """Rows that fulfil a condition (None: all).
+    """Rows that satisfy a condition (None: all).
 
-    `columns` says for each column's name which of the rows' columns it is.
+    `columns` maps each column's name to a column of the rows.
     """
 
     rows: Rows
@@ -44,7 +44,7 @@ class SelectedRows:
     columns: Mapping[str, str]
 
     def reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream."""
+        """Return the rows as a stream."""
         own = list(self.columns.values())
         found = self.rows.reader(own) if self.choice is None else self.rows.where(self.choice.test, own)
         schema = pa.schema([f.with_name(n) for f, n in zip(found.schema, self.columns, strict=True)])
@@ -54,14 +54,14 @@ class SelectedRows:
 
 
 NewRows: TypeAlias = Rows | SelectedRows | pa.RecordBatchReader
-"""Rows that take the place of others: in the driver already where they stream."""
+"""Rows that replace others. Streamed rows are already in the driver."""
 
 
 def choose(rows: Rows, choice: RowTest | None, *without: str) -> SelectedRows:
-    """The rows that fulfil a condition, in all columns but some."""
+    """Return the rows that satisfy a condition, without some columns."""
     return SelectedRows(rows, choice, {n: n for n in rows.schema.names if n not in without})
 
 
 def streamed(rows: NewRows) -> pa.RecordBatchReader:
-    """The rows as a stream."""
+    """Return the rows as a stream."""
     return rows if isinstance(rows, pa.RecordBatchReader) else rows.reader()

@@ -1,7 +1,8 @@
-"""Values with one form for all that GROUP BY takes for equal, as Spark SQL.
+"""Canonical forms of values that GROUP BY treats as equal, as Spark SQL.
 
-In: an expression's text and its Arrow type. Out: the text of its canonical form, in which a map is the sorted list of its entries and -0.0
-is 0.0; and the way back, from that form to the type. Spark's own way to group by maps writes 0 where a value is NULL.
+In: an expression's text and its Arrow type. Out: the text of its canonical form, in which a map is the sorted list of
+its entries and -0.0 is 0.0; and the conversion back to the type. Spark's own grouping by maps writes 0 where a value is
+NULL.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from belvedere.schema import has_map
 
 
 def normalised(sql: str, type_: pa.DataType) -> str:
-    """One representative of all values that GROUP BY takes for equal."""
+    """Return one representative of all values that GROUP BY treats as equal."""
     if pa.types.is_floating(type_):
         return f"({sql} + CAST(0 AS {type_text(type_)}))"
     if pa.types.is_map(type_):
@@ -32,7 +33,7 @@ def _literal(text: str) -> str:
 
 
 def _varies(type_: pa.DataType) -> bool:
-    """Whether equal values of the type may look different."""
+    """Return whether equal values of the type can differ in form."""
     if pa.types.is_map(type_):
         return True
     if pa.types.is_struct(type_):
@@ -43,7 +44,7 @@ def _varies(type_: pa.DataType) -> bool:
 
 
 def restored(sql: str, type_: pa.DataType) -> str:
-    """A value of the type from its canonical form."""
+    """Return a value of the type from its canonical form."""
     if not has_map(type_):
         return sql
     if pa.types.is_map(type_):

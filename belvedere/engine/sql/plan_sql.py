@@ -1,7 +1,7 @@
-"""Print a plan as one Spark SQL query.
+"""Prints a plan as one Spark SQL query.
 
-In: a plan and the name of the temporary view behind each scan. Out: SQL text that stays the same from epoch to epoch, so
-that Spark compiles its code once; `now()` is read from the one-row view `clock`. Nothing is executed here.
+In: a plan and the name of the temporary view behind each scan. Out: SQL text that stays the same from epoch to epoch,
+so Spark compiles its code once. `now()` is read from the one-row view `clock`. Nothing is executed here.
 """
 
 from __future__ import annotations
@@ -52,12 +52,18 @@ CLOCK_COLUMN = "_now"
 
 
 def render(node: Node, view_of: Callable[[str], str], clock: str = "clock") -> str:
-    """The query of a plan; `view_of` names the temporary view behind a scan, `clock` the one with `now()`."""
+    """Return the query of a plan.
+
+    `view_of` names the temporary view behind a scan, `clock` the view with `now()`.
+    """
     return SparkPrinter(view_of, clock).query(node)
 
 
 class SparkPrinter(SelectPrinter):
-    """Plans in Spark's dialect; `view_of` names the view behind a scan, `clock_view` the one with `now()`."""
+    """Prints plans in Spark's dialect.
+
+    `view_of` names the view behind a scan, `clock_view` the view with `now()`.
+    """
 
     row_number: ClassVar[str] = "`_row`"
 
@@ -138,7 +144,7 @@ class SparkPrinter(SelectPrinter):
         return super().aggregate(node)
 
     def _groups_of_maps(self, node: Aggregate) -> str:
-        """Maps are computed below, so that GROUP BY can name them."""
+        """Print groups by maps. The maps are computed below, so that GROUP BY can name them."""
         maps = {n: f"`_g{n}`" for n, k in enumerate(node.keys) if has_map(k.type)}
         below = ", ".join(f"{_key(node.keys[n])} AS {name}" for n, name in maps.items())
         source = f"(SELECT {below}, * FROM {self.group_source(node)}) AS g"
@@ -147,7 +153,7 @@ class SparkPrinter(SelectPrinter):
         return f"SELECT {', '.join([*keys, *map(_item, node.aggregates)])} FROM {source} GROUP BY {group}"
 
     def _grouping_sets(self, node: Aggregate) -> str:
-        """The keys are computed below, so that a grouping set can name them."""
+        """Print grouping sets. The keys are computed below, so that a grouping set can name them."""
         names = {i.name: f"_g{n}" for n, i in enumerate(node.keys)}
         now = [quote(CLOCK_COLUMN)] if any(reads_clock(i.expr) for i in (*node.keys, *node.aggregates)) else []
         below = ", ".join([f"{_key(i)} AS {names[i.name]}" for i in node.keys] + ["t.*", *now])
@@ -205,7 +211,7 @@ class SparkPrinter(SelectPrinter):
         return f"SELECT {bounds}, {columns} FROM {inner} LATERAL VIEW explode(`_ends`) AS `_end`"
 
     def _session(self, node: TimeWindow) -> str:
-        """Its end is the last row's time plus the gap."""
+        """Print session windows. A session ends at its last row's time plus the gap."""
         columns, time = self.columns(node.input), quote(node.time)
         within = f"PARTITION BY {', '.join([*(quote(p) for p in node.partition), '`_session`'])}"
         last = f"timestamp_micros(unix_micros(max({time}) OVER ({within})) + {node.size}L)"
@@ -228,7 +234,7 @@ SPARK_SQL: dict[type[Node], Callable[[SparkPrinter, Any], str]] = {
     Unnest: SparkPrinter.unnest,
     TimeWindow: SparkPrinter.time_window,
 }
-"""How each operator is a query."""
+"""Printer of each operator as a query."""
 NOT_SPARK_SQL: dict[type[Node], str] = {
     PredicateWindow: "Belvedere's own code finds its windows, over rows that Spark prepares",
     Recursion: "one query per level, until a level has no rows",
@@ -239,13 +245,14 @@ NOT_SPARK_SQL: dict[type[Node], str] = {
     Observed: "its events are made from changes",
     Last: "a scan inside the recursion's step",
 }
-"""Why Spark computes parts of the other operators only, or nothing."""
+"""Reasons why Spark computes only parts of the other operators, or nothing."""
 
 
 def session_numbers(node: TimeWindow, query: str) -> str:
-    """The rows of a query over the input of sessions, with the number `_session` of each within its key.
+    """Return the rows of a query over the input of sessions, with the number `_session` of each within its key.
 
-    A row begins a session if it is more than the gap after the row before it. Spark and Flink merge windows that touch, too.
+    A row begins a session if it is more than the gap after the previous row. Spark and Flink also merge windows that
+    touch.
     """
     time = quote(node.time)
     by = f"PARTITION BY {', '.join(quote(p) for p in node.partition)} " if node.partition else ""
@@ -258,12 +265,15 @@ def session_numbers(node: TimeWindow, query: str) -> str:
 
 
 def _floor(micros: str, size: int, offset: int) -> str:
-    """Round microseconds down to a multiple of `size` after `offset`; right for instants before 1970 too."""
+    """Round microseconds down to a multiple of `size` after `offset`.
+
+    This is also correct for times before 1970.
+    """
     return f"({micros} - pmod({micros} - {offset}L, {size}L))"
 
 
 def print_expression(expr: Expr) -> str:
-    """A scalar expression in Spark's dialect, with `now()` read from the clock view."""
+    """Return a scalar expression in Spark's dialect, with `now()` read from the clock view."""
     changed = expr.copy().transform(
         lambda e: exp.column(CLOCK_COLUMN, quoted=True) if isinstance(e, exp.CurrentTimestamp) else e
     )
@@ -294,7 +304,7 @@ def _is_text(expr: Expr) -> bool:
 
 
 def order_text(order: Order) -> str:
-    """One sort key with its direction and its place for NULLs."""
+    """Return one sort key with its direction and its place for NULLs."""
     direction = "DESC" if order.descending else "ASC"
     nulls = "FIRST" if order.nulls_come_first else "LAST"
     return f"{print_expression(order.expr)} {direction} NULLS {nulls}"

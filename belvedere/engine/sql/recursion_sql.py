@@ -1,6 +1,8 @@
-"""A recursion inside a plan as the Spark SQL of its parts: the first rows, a level from the one before, and what levels are compared with.
+"""A recursion inside a plan as the Spark SQL of its parts: the first rows, the step to the next level, and the
+comparison of levels.
 
-In: a `Recursion`. Out: texts over temporary views that stay the same from level to level. `belvedere.engine.fixpoint` runs them.
+In: a `Recursion`. Out: texts over temporary views that stay the same from level to level. `belvedere.engine.fixpoint`
+runs them.
 """
 
 from __future__ import annotations
@@ -23,34 +25,34 @@ from belvedere.schema import Schema
 
 @dataclass(frozen=True)
 class RecursionOperator:
-    """The recursion behind the scan `name`; its rows are those of all levels."""
+    """The recursion behind the scan `name`. Its rows are those of all levels."""
 
     name: str
     node: Recursion
     base: str
     step: str
-    """A level, over the view of the scan `last`, and for UNION without what the view of the scan `seen` has."""
+    """SQL of a level, over the view of the scan `last`; for UNION without the rows of the view of the scan `seen`."""
     sides: tuple[tuple[str, str, pa.Schema], ...]
     """Inputs of the step that are computed once: the scan, its text, its schema."""
 
     @property
     def last(self) -> str:
-        """The scan of the level before."""
+        """Return the scan of the previous level."""
         return f"{self.name}_{LAST}"
 
     @property
     def seen(self) -> str:
-        """The scan of all levels so far."""
+        """Return the scan of all levels so far."""
         return f"{self.name}_seen"
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of a level."""
+        """Return the schema of a level."""
         return Schema(self.node.columns).arrow
 
 
 def recursion_operator(name: str, node: Recursion, view_of: Callable[[str], str], clock: str) -> RecursionOperator:
-    """The texts of a recursion whose scan is `name`; `view_of` and `clock` as for `render`."""
+    """Return the texts of a recursion whose scan is `name`. `view_of` and `clock` are as for `render`."""
     names = ", ".join(quote(c.name) for c in node.columns)
     word = "SELECT DISTINCT" if node.distinct else "SELECT"
     sides, scans = [], {LAST: Scan(f"{name}_{LAST}", Schema(node.columns))}
@@ -70,7 +72,7 @@ def recursion_operator(name: str, node: Recursion, view_of: Callable[[str], str]
 
 
 def numbered(name: str, node: Recursion) -> Node:
-    """The rows of the scan `name`, in which equal ones are numbered where they may be."""
+    """Return the rows of the scan `name`, with numbers for equal rows if these are allowed."""
     levels = Scan(name, Schema(node.columns))
     if node.copy is None:
         return levels

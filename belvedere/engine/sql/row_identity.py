@@ -1,7 +1,8 @@
-"""The text key and the hashes by which stored rows are found, as Spark SQL.
+"""The text key and the hashes by which stored rows are looked up, as Spark SQL.
 
-In: columns and their Arrow types. Out: SQL expressions. NULL, NaN, -0.0 and the order of a map's entries are normalised, so
-that equal keys (in the sense of GROUP BY) have equal text. The text is unambiguous: parts are escaped and separated.
+In: columns and their Arrow types. Out: SQL expressions. NULL, NaN, -0.0 and the order of a map's entries are
+normalised, so equal keys (in the sense of GROUP BY) have equal text. The text is unambiguous: parts are escaped and
+separated.
 """
 
 from __future__ import annotations
@@ -21,16 +22,19 @@ _EXACT_JSON = (
     "map('ignoreNullFields', 'false', 'dateFormat', 'yyyy-MM-dd G', "
     "'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS G', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS G')"
 )
-"""Times in full: without formats Spark leaves out microseconds and the era."""
+"""JSON options with complete time formats. Without formats, Spark leaves out microseconds and the era."""
 NULL_MARK = "~"
 HASH_MARK = "~~"
-"""In front of a hash in place of a text; no text of a key has it, as `~` within values is escaped."""
+"""Prefix of a hash in place of a text. No key's text begins with it, since `~` within values is escaped."""
 MAX_KEY_BYTES = 1000
-"""Bytes up to which a key is its text: an index of Postgres takes 2,700, and escapes there may double it."""
+"""Maximum bytes of a key that is stored as its text.
+
+An index of Postgres accepts 2,700, and escapes there can double the length.
+"""
 
 
 def key_text(schema: Schema) -> str:
-    """The canonical text of a relation's key columns, or its SHA-256 where that is long."""
+    """Return the canonical text of a relation's key columns, or its SHA-256 if it is long."""
     parts = [_part(quote(n), schema[n].type, schema[n].nullable) for n in schema.key or ()]
     if not parts:
         return "''"
@@ -49,7 +53,7 @@ def _part(sql: str, type_: pa.DataType, nullable: bool) -> str:
 
 
 def _is_plain(type_: pa.DataType) -> bool:
-    """Types whose text needs no escaping."""
+    """Return whether a type's text needs no escaping."""
     return not (
         pa.types.is_string(type_)
         or pa.types.is_large_string(type_)
@@ -73,13 +77,16 @@ def _text(sql: str, type_: pa.DataType) -> str:
 
 
 def _escaped(text: str, value: str | None = None) -> str:
-    """Backslash, separator and NULL's mark are escaped; a nested NULL stays NULL."""
+    """Escape backslash, separator and NULL's mark. A nested NULL stays NULL."""
     escaped = f"replace(replace(replace({text}, '\\\\', '\\\\\\\\'), '|', '\\\\p'), '~', '\\\\t')"
     return escaped if value is None else f"CASE WHEN {value} IS NULL THEN NULL ELSE {escaped} END"
 
 
 def path_hash(exprs: tuple[Expr, ...], types: tuple[pa.DataType, ...]) -> str:
-    """The hash of an access path. Integers are hashed as BIGINT, floats as DOUBLE, so that equal values meet."""
+    """Return the hash of an access path.
+
+    Integers are hashed as BIGINT, floats as DOUBLE, so that equal values have equal hashes.
+    """
     if not exprs:
         return "CAST(0 AS BIGINT)"
     return f"xxhash64({', '.join(_hashable(print_expression(e), t) for e, t in zip(exprs, types, strict=True))})"
@@ -94,7 +101,7 @@ def _hashable(sql: str, type_: pa.DataType) -> str:
 
 
 def identity_columns(relation: Relation) -> str:
-    """`_key` (if its rows have one) and the hash columns of a relation, as select items over its own columns."""
+    """Return `_key` (if its rows have one) and the hash columns of a relation, as select items over its own columns."""
     key = [] if relation.by_path else [f"{key_text(relation.schema)} AS `{KEY}`"]
     return ", ".join(key + [_hash_item(p, relation.schema) for p in relation.paths])
 

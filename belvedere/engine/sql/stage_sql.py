@@ -1,7 +1,7 @@
-"""Print a stage's plans as Spark SQL over its temporary views.
+"""Prints a stage's plans as Spark SQL over its temporary views.
 
-In: the relations that a stage reads and writes. Out: texts that stay the same from epoch to epoch: rows and the clock come
-through views. What is printed, and under which names, a rule says in `Stage.texts`.
+In: the relations that a stage reads and writes. Out: texts that stay the same from epoch to epoch, since rows and the
+clock come through views. A rule defines the texts and their names in `Stage.texts`.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ class Texts:
     relations: Mapping[str, Relation]
     qualify: Callable[[str], str]
     windows: list[Apart] = field(default_factory=list)
-    """The operators that are no SQL in the plans printed so far: their rows must be views before the SQL is run."""
+    """The non-SQL operators in the plans printed so far. Their rows must be views before the SQL is run."""
 
     @property
     def names(self) -> frozenset[str]:
-        """The scans that the slots feed."""
+        """Return the scans that the slots feed."""
         return frozenset(s.name for s in self.slots)
 
     def view(self, scan: str, kind: str) -> str:
-        """The full name of a view."""
+        """Return the full name of a view."""
         return self.qualify(view_name(self.number, scan, kind))
 
     def query(self, plan: Node, kinds: Mapping[str, str] | str) -> str:
-        """A plan over views of these kinds: by scan, or one kind for all."""
+        """Return a plan over views of these kinds: by scan, or one kind for all."""
 
         def view_of(scan: str) -> str:
             return self.view(scan, kinds if isinstance(kinds, str) else kinds[scan])
@@ -63,35 +63,38 @@ class Texts:
         return render(plan, view_of, self.qualify("clock"))
 
     def rows(self, plan: Node, kinds: Mapping[str, str] | str, extra: str = "") -> str:
-        """The same as rows of the output, with their `_key` and hashes; `extra` columns behind these."""
+        """Return a query for rows of the output, with their `_key` and hashes, followed by the `extra` columns."""
         return self.identified(self.output, self.query(plan, kinds), extra)
 
     def identified(self, relation: Relation, query: str, extra: str = "") -> str:
-        """The rows of a query as those of a relation, with their `_key` and hashes."""
+        """Return the rows of a query as those of a relation, with their `_key` and hashes."""
         columns = ", ".join(quote(n) for n in relation.schema.names)
         return f"SELECT {columns}, {identity_columns(relation)}{extra} FROM ({query}) AS o"
 
     def all_rows(self, plan: Node) -> str:
-        """A plan over rows of its slots; rows of WINDOW BY and recursions in it come through views of their own."""
+        """Return a plan over all rows of its slots.
+
+        Rows of WINDOW BY and recursions in it come through views of their own.
+        """
         plan, windows = split_windows(plan, lambda scan: self.view(scan, ROWS), self.qualify("clock"))
         self.windows += windows
         return self.rows(plan, ROWS)
 
     def weighted(self, plan: Node) -> Node:
-        """A plan whose rows have the weights of the changes that they are made of."""
+        """Return a plan whose rows have the weights of the changes from which they are computed."""
         return with_column(plan, WEIGHT_COLUMN, self.names)
 
     def changes(self, plan: Node) -> str:
-        """A linear plan over changes, with weights."""
+        """Return a linear plan over changes, with weights."""
         return self.rows(self.weighted(plan), DELTA, WEIGHTED)
 
     def changes_of_scan(self, name: str) -> str:
-        """Weighted rows of the output as they are given."""
+        """Return the changes of a scan as weighted rows of the output."""
         scan = with_column(Scan(name, self.output.schema), WEIGHT_COLUMN, frozenset({name}))
         return self.rows(scan, DELTA, WEIGHTED)
 
     def groups(self, changed: Node, path: str, kinds: Mapping[str, str] | str = DELTA) -> str:
-        """The hashes, by an access path of the output, of the groups that changes touch."""
+        """Return the hashes, by an access path of the output, of the groups that changes affect."""
         found = self.output.path(path)
         return (
             f"SELECT DISTINCT {path_hash(found.exprs, found.types)} AS `{found.name}` FROM "
@@ -106,7 +109,7 @@ class PreparedStage:
     number: int
     output: Relation
     owner: str
-    """The id of the view that the stage is a part of."""
+    """Id of the view to which the stage belongs."""
     sql: Mapping[str, str]
     slots: tuple[tuple[Slot, Relation], ...]
     states: Mapping[str, Relation]
@@ -115,4 +118,4 @@ class PreparedStage:
     """Source columns of a stage that only selects and renames columns, if Arrow alone can compute its rows."""
     memory: type[StageMemory] = StageMemory
     is_fused: bool = False
-    """Whether its change is computed within the query of the one stage that reads it."""
+    """Whether its change is computed within the query of its only reader."""

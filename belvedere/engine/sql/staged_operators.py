@@ -1,7 +1,7 @@
-"""WINDOW BY and recursion inside a plan: such operators are no SQL text, so their rows become temporary views
-that the rest of the plan scans.
+"""WINDOW BY and recursion inside a plan. Such operators have no SQL text, so their rows become temporary views that the
+rest of the plan scans.
 
-In: a plan. Out: the plan over scans, and what to compute for them, innermost first. Nothing is computed here.
+In: a plan. Out: the plan over scans, and the operators behind them, innermost first. Nothing is computed here.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ Apart = WindowOperator | RecursionOperator
 def split_windows(
     plan: Node, view_of: Callable[[str], str], clock: str, known: dict[Node, str] | None = None
 ) -> tuple[Node, tuple[Apart, ...]]:
-    """The plan with scans `w0`, `w1`, ... in place of these operators; `view_of` and `clock` as for `render`.
+    """Return the plan with scans `w0`, `w1`, ... in place of these operators. `view_of` and `clock` are as for
+    `render`.
 
-    Equal ones are one, those of other plans, too, that are in `known` with their names; what is new is added to it.
+    Equal operators share a scan, also with those of other plans in `known`. New ones are added to `known`.
     """
     found: list[Apart] = []
     names = {} if known is None else known
@@ -59,7 +60,7 @@ def _apart(name: str, node: Recursion | PredicateWindow, view_of: Callable[[str]
 
 
 def print_plan(plan: Node) -> str:
-    """All of a plan as text, with the operators that are none: for fingerprints."""
+    """Return a whole plan as text, including non-SQL operators, for fingerprints."""
     rest, operators = split_windows(plan, lambda name: name, "clock")
     return "\n".join([*(part for o in operators for part in _parts(o)), render(rest, lambda name: name)])
 
