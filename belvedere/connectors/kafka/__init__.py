@@ -27,37 +27,37 @@ reads_again = True
 
 
 def tables(source: Source) -> Sequence[str]:
-    """The topics whose names a script can say. Raises B6200, B6201."""
+    """Return the topics whose names are valid in a script. Raises B6200, B6201."""
     return table_names(source)
 
 
 def columns(source: Source, table: str) -> pa.Schema:
-    """The columns of a table, from its newest messages. Raises B6103 where there are none, B6202 where there is no topic, B6201."""
+    """Return the columns of a table, from its newest messages. Raises B6103 (no messages), B6202 (no topic), B6201."""
     return sampled_columns(source, table)
 
 
 def parts(source: Source, imports: Sequence[Imported]) -> Sequence[SourcePart]:
-    """The partitions of imported topics, and all other topics. Raises B6200, B6201."""
+    """Return the partitions of imported topics, and all other topics. Raises B6200, B6201."""
     return topic_parts(source, imports)
 
 
 def sample(requested: FeedRequest, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
-    """The first and last messages of each partition; no offset is committed. Raises B6200 to B6206."""
+    """Return the first and last messages of each partition; commits no offset. Raises B6200 to B6206."""
     return sampled(requested, rows, spark)
 
 
 def open_feed(requested: FeedRequest) -> KafkaFeed:
-    """The topics of a table, from its offset on."""
+    """Open the feed of a table's topics at its offset."""
     return KafkaFeed(requested)
 
 
 def open_shared_outlet(outgoings: Sequence[Outgoing]) -> KafkaOutlet:
-    """The exports of a sink on their way into topics."""
+    """Open the writer of all exports to a sink."""
     return KafkaOutlet(outgoings)
 
 
 def place(sink: Sink, target: str) -> None:
-    """Exports may share a topic."""
+    """Return None: exports may share a topic."""
 
 
 __all__ = ["columns", "open_feed", "open_shared_outlet", "parts", "place", "sample", "tables"]

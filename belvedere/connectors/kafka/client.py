@@ -1,6 +1,7 @@
-"""How a cluster is reached: settings of librdkafka from a source or sink, and its errors as diagnostics.
+"""Connection to a cluster: settings of librdkafka from a source or sink, and its errors as diagnostics.
 
-In: options of the project file; those with a dot in their name are librdkafka's own. Out: settings of a client. Opens no connection.
+In: options of the project file; options with a dot in their name are librdkafka's own. Out: settings of a client. Opens
+no connection.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ QUIET: Settings = {"client.id": "belvedere", "log_level": 0}
 
 
 def client_settings(kind: str, name: str, options: Mapping[str, Any]) -> Settings:
-    """The settings of a client of `kind` ("source" or "sink") `name`. Raises B6200."""
+    """Return the settings of a client of `kind` ("source" or "sink") `name`. Raises B6200."""
     servers = options.get("servers")
     if not isinstance(servers, str) or not servers:
         raise fail(
@@ -37,8 +38,9 @@ REFUSALS = (KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENT
 
 
 class Heard:
-    """Errors that a client reports outside its calls: librdkafka retries rejected connections, and the call itself only
-    times out.
+    """Errors that a client reports outside its calls.
+
+    If a connection is rejected, librdkafka retries, and the call itself only times out.
     """
 
     def __init__(self, what: str):
@@ -50,13 +52,16 @@ class Heard:
             self._refusal = error
 
     def refusal(self) -> BelvedereError | None:
-        """Why the cluster takes no connection, once; None where it was not heard to refuse one."""
+        """Return the reason that the cluster rejects connections, once; None if no rejection was reported."""
         error, self._refusal = self._refusal, None
         if error is None:
             return None
         hint = "see `sasl.mechanism`, `sasl.username`, `sasl.password`"
         if error.code() == KafkaError._SSL:
-            hint = "check `security.protocol`, and `ssl.ca.location`: the file with the certificate authority of the servers"
+            hint = (
+                "check `security.protocol`, and `ssl.ca.location`: "
+                "the file with the certificate authority of the servers"
+            )
         return fail("B6207", f"the servers of {self.what} reject the connection", detail=error.str(), hint=hint)
 
 
@@ -68,7 +73,8 @@ def _plain(value: Any) -> Any:
 def explaining_failures(
     what: str, other: Callable[[KafkaError], BelvedereError | None] = lambda error: None
 ) -> Iterator[None]:
-    """Errors of Kafka within become diagnostics: what `other` says, else B6201 (it does not answer) or B6200 (a setting that is none)."""
+    """Convert Kafka errors inside the block to diagnostics: that of `other`, else B6201 (no answer) or B6200 (bad
+    setting)."""
     try:
         yield
     except KafkaException as error:

@@ -42,15 +42,15 @@ FEW_MESSAGES = 30_000
 SAMPLE_SECONDS = 10.0
 """Maximum seconds that a sample waits for a message."""
 KEPT_SECONDS = 60.0
-"""Seconds between two reads of a topic's retention of deletions."""
+"""Seconds between two reads of a topic's retention of tombstones."""
 SHORT_MILLISECONDS = 1_000
-"""A topic that was not read for so short a time has lost no deletion."""
+"""Milliseconds without a read of a topic within which it loses no tombstone."""
 TOPICS_SECONDS = 5.0
 """Seconds between checks for new topics and partitions."""
 
 
 class KafkaFeed:
-    """The topics of one table, and how far each partition was read."""
+    """The feed of one table's topics, with the progress in each partition."""
 
     def __init__(self, requested: FeedRequest):
         source, table = requested.source, requested.input
@@ -78,19 +78,19 @@ class KafkaFeed:
         self._topics: list[Topic] = []
         self._asked = -TOPICS_SECONDS
         self._last: dict[Place, int] | None = None
-        """With `once`: the ends at the first look."""
+        """With `once`: the end offsets at the first look."""
         self._away = Away()
         self._notices: list[str] = []
         self._found: tuple[Mapping[str, Topic], Mapping[Place, int]] | None = None
         self._asked_past = 0.0
         self._looked: dict[str, int] = {}
-        """When this run has last had all of a topic, in milliseconds since 1970."""
+        """Last time at which this run had read all of a topic, in milliseconds since 1970."""
         self._behind: dict[str, int] = {}
-        """Since when the topics of the last span were behind."""
+        """Time since which the topics of the last range have unread messages."""
         self._kept: dict[str, tuple[float, int | None]] = {}
 
     def look(self, now: datetime, once: bool) -> OffsetRange | None:
-        """The offsets that were not read yet, the same number of each partition where there are more than `max_rows`."""
+        """Return the range of unread offsets; if there are more than `max_rows`, an equal share of each partition."""
         if self._away.failure is not None and self._away.is_pausing and not once:
             raise self._away.failure
         try:
@@ -138,12 +138,15 @@ class KafkaFeed:
         for topic in self._topics:
             known = self.offset.topics.get(topic.name)
             if known is not None and known != topic.id and not self.skips:
-                hint = 'its old messages are gone: set `on_lost = "skip"` in the source to read the new ones, or start with a new store'
+                hint = (
+                    'its old messages are gone: set `on_lost = "skip"` in the source to read the new ones, '
+                    "or start with a new store"
+                )
                 raise fail("B6203", f'topic "{topic.name}" was deleted and recreated', hint=hint)
         return self._topics
 
     def _positions(self, topics: list[Topic], ends: Mapping[Place, int], fresh: list[Place]) -> dict[Place, int]:
-        """Where to go on: partitions that came later are read from their beginning."""
+        """Return the next offsets. New partitions are read from their beginning."""
         known = {p: o for p, o in self.offset.places.items() if p in ends}
         renewed = {t.name for t in topics if self.offset.topics.get(t.name, t.id) != t.id}
         starts = self.cluster.starts(ends)
@@ -169,7 +172,7 @@ class KafkaFeed:
         return self.cluster.at_time(first, microseconds(cast(datetime, self.starting)) // 1_000)
 
     def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
-        """The rows of these offsets: of few in the driver, of many by Spark's tasks."""
+        """Return the rows of these offsets: few are read in the driver, many by Spark tasks."""
         ranges: Sequence[MessageRange] = cast(tuple[MessageRange, ...], span.content)
         try:
             found = self._found_in(spark, ranges)
@@ -223,14 +226,17 @@ class KafkaFeed:
             kept = self._deletion_retention(topic) if away >= SHORT_MILLISECONDS else None
             if kept is not None and away >= kept:
                 reported.append(
-                    f'topic "{topic}" is compacted, and keeps deletions for {kept / 1_000:,.0f} s (delete.retention.ms): '
-                    f"this run continues after {away / 1_000:,.0f} s, and some messages are gone; rows deleted in the meantime may remain. "
-                    "To read the topic as it is now, start with a new store"
+                    f'topic "{topic}" is compacted, and keeps deletions for {kept / 1_000:,.0f} s '
+                    f"(delete.retention.ms): this run continues after {away / 1_000:,.0f} s, and some messages are "
+                    "gone; rows deleted in the meantime may remain. To read the topic as it is now, start with a new store"
                 )
         return reported
 
     def _deletion_retention(self, topic: str) -> int | None:
-        """For how long a topic keeps deletions, asked once in a while: the messages of each transaction have gaps, too."""
+        """Return how long a topic keeps tombstones in milliseconds, cached for `KEPT_SECONDS`.
+
+        Offset gaps alone do not show compaction, since each transaction has gaps too.
+        """
         asked, kept = self._kept.get(topic, (-KEPT_SECONDS, None))
         if time.monotonic() - asked >= KEPT_SECONDS:
             kept = self.cluster.deletion_retention(topic)
@@ -251,7 +257,8 @@ class KafkaFeed:
         )
 
     def sample(self, rows: int) -> list[tuple[MessageRange, list[Message]]]:
-        """The first and last messages of each partition, those from `starting` on; the last ones where it is "latest". Raises B6201."""
+        """Return the first (from `starting` on) and last messages of each partition; only the last with "latest".
+        Raises B6201."""
         topics = self._known_topics(again=True)
         places = [(t.name, p) for t in topics for p in t.partitions]
         starts, ends = self.cluster.starts(places), self.cluster.ends(places)
@@ -268,7 +275,7 @@ class KafkaFeed:
     def rows_of(
         self, found: Iterable[tuple[MessageRange, list[Message]]], spark: Callable[[], SparkSession]
     ) -> Arrived:
-        """Messages of a sample as an epoch that begins with them takes them."""
+        """Return messages of a sample as an epoch would accept them."""
         chunks = [self.shape.chunk(r.label, messages) for r, messages in found]
         session = spark() if any(c.undecided for c in chunks) else None
         return self._arrived(
@@ -277,7 +284,7 @@ class KafkaFeed:
         )
 
     def past(self, past: PastSpan, files: Sequence[SourceFile]) -> Iterator[OffsetRange]:
-        """The offsets that an epoch took. Raises B7070 where some are gone, or the topic is another one."""
+        """Yield the offsets that an epoch read. Raises B7070 if messages are gone, or the topic was recreated."""
         begin, end = TopicOffsets.of_document(past.span.begin), TopicOffsets.of_document(past.span.end or {})
         now, starts = self._there(end.places)
         ranges = [MessageRange(*p, begin.places.get(p, end.begun[p]), o) for p, o in sorted(end.places.items())]
@@ -289,13 +296,16 @@ class KafkaFeed:
                 )
         for range_ in ranges:
             if starts[range_.place] > range_.start:
-                what = f"{range_.label} starts at offset {starts[range_.place]:,}, but epoch {past.epoch} read from {range_.start:,}"
+                what = (
+                    f"{range_.label} starts at offset {starts[range_.place]:,}, "
+                    f"but epoch {past.epoch} read from {range_.start:,}"
+                )
                 raise not_as_it_was(what, self.input.name)
         if ranges:
             yield OffsetRange(end.as_document(), tuple(ranges))
 
     def _there(self, places: Collection[Place]) -> tuple[Mapping[str, Topic], Mapping[Place, int]]:
-        """The topics and the least offsets of places that are there: asked for all epochs at once, as long as it is new."""
+        """Return the existing topics and their first offsets, queried once for all epochs and cached for a while."""
         known = self._found
         if known is None or time.monotonic() - self._asked_past >= TOPICS_SECONDS or not set(places) <= known[1].keys():
             topics = {t.name: t for t in self.cluster.topics(self.topic)}
@@ -305,21 +315,24 @@ class KafkaFeed:
         return known
 
     def _openings(self, new: Iterable[Place]) -> tuple[BoundMark, ...]:
-        """Each partition is a producer of its own: the bound is the least over them."""
+        """Return opening bounds: each partition is a producer of its own, and the bound is the least over them."""
         return tuple(BoundMark(0, ProducerAct(Act.OPEN, self.input.id, 0, f"{t}[{p}]")) for t, p in sorted(new))
 
     def committed(self, span: OffsetRange) -> None:
-        """Go on behind it."""
+        """Continue after the range."""
         self.offset = TopicOffsets.of_document(span.end)
 
     def close(self) -> None:
-        """Let go of the cluster."""
+        """Close the connection to the cluster."""
         if self._reader is not None:
             self._reader.close()
 
 
 def message_times(sent: Ints | None) -> ArrivalTimes:
-    """The times of messages, of which milliseconds are known, to the second: more would cut an epoch into single rows."""
+    """Return arrival times from message times in milliseconds, rounded to seconds.
+
+    A finer resolution would split an epoch into single rows.
+    """
     if sent is None or not len(sent):
         return NO_TIMES
     seconds = sent // 1_000
@@ -328,7 +341,7 @@ def message_times(sent: Ints | None) -> ArrivalTimes:
 
 
 def _end_ranges(place: Place, start: int, end: int, first: int, most: int) -> list[MessageRange]:
-    """The first and last offsets of a partition, `most` in all."""
+    """Return the first and last offsets of a partition, `most` in total."""
     if end - start <= most:
         return [MessageRange(*place, start, end)] if start < end else []
     halves = [MessageRange(*place, start, start + first), MessageRange(*place, end - (most - first), end)]

@@ -1,6 +1,7 @@
-"""Chunks of messages as what an epoch takes: rows in one place, messages that are no rows rejected, producers by partition.
+"""Collect chunks of messages for an epoch: rows, rejected messages, and producers by partition.
 
-In: chunks in order. Out: `Gathered`. What the formats left undecided is read by Spark, as lines of files are, and put in its place.
+In: chunks in order. Out: `Gathered`. Spark reads the messages that the formats left undecided, like lines of files, and
+the rows are put in their place.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Gathered:
-    """The rows of an epoch, and what was refused; `producers` are runs of rows of one partition, in order."""
+    """The rows of an epoch, and rejected messages; `producers` are runs of rows of one partition, in order."""
 
     rows: pa.Table | Rows
     rejected: tuple[RejectedRow, ...]
     refused: int
     producers: tuple[tuple[int, str], ...]
     times: Ints | None = None
-    """When each was sent, in milliseconds; None where that is not known."""
+    """Times at which the messages were sent, in milliseconds; None if not known."""
 
 
 class Gathering:
-    """Takes chunks in."""
+    """Collector of chunks."""
 
     def __init__(self, spark: SparkSession | None, table: str, shape: MessageShape):
         self.spark, self.table, self.shape = spark, table, shape
@@ -52,7 +53,7 @@ class Gathering:
         self.times: list[Any] = []
 
     def settle(self, chunk: Chunk) -> pa.Table:
-        """The rows of a chunk: without those that are refused, and with those that Spark decides."""
+        """Return the rows of a chunk, without rejected messages and with those that Spark reads."""
         rows, refused = chunk.rows, list(chunk.refused)
         if chunk.undecided:
             assert self.spark is not None
@@ -71,11 +72,12 @@ class Gathering:
 
     @property
     def sent(self) -> Ints | None:
-        """When each row was sent, in milliseconds."""
+        """Return the time at which each row was sent, in milliseconds."""
         return np.concatenate(self.times) if self.times else None
 
     def by_time(self, rows: pa.Table | Rows) -> pa.Table | Rows:
-        """Rows of several partitions in the order in which they were sent: of a table with a key the last one of a key counts."""
+        """Sort rows of several partitions by the time they were sent. In a table with a key the last row of a key
+        counts."""
         sent = self.sent
         if sent is None or not as_rows(rows).is_collected or len({label for _, label in self.producers}) < 2:
             return rows
@@ -121,7 +123,7 @@ def gathered(
 
 
 def _decided(spark: SparkSession, shape: MessageShape, chunk: Chunk) -> tuple[pa.Table, list[Refused]]:
-    """The chunk's rows with those that Spark reads, and the messages that it refuses."""
+    """Return the chunk's rows including those that Spark reads, and the messages that Spark rejects."""
     frame = into_spark(spark, _records(chunk.label, chunk.undecided), FEW_BYTES)
     found = collectable(json_rows(frame, shape.payload, shape.options)).orderBy(F.col(LINE)).toArrow()
     places = np.array([u.place for u in chunk.undecided])

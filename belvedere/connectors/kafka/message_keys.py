@@ -1,7 +1,7 @@
-"""Keys of messages as columns: those of a primary key where a message has no value, and those that `metadata` says are the key's.
+"""Message keys as columns: the primary key of messages without a value, and columns with `metadata = key`.
 
-In: keys, their format, columns. Out: rows, and why a key is none. A key is a record with fields of the columns' names, or the bare value of
-the one column. Runs in Spark's tasks: nothing here imports PySpark.
+In: keys, their format, columns. Out: rows, and the reason if a key is not valid. A key is a record with fields of the
+columns' names, or the bare value of the one column. Runs in Spark's tasks: nothing here imports PySpark.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class KeyFormat:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def decode(self, keys: Sequence[bytes], columns: Sequence[Column]) -> Decoded:
-        """The columns of keys; reasons of those that are refused."""
+        """Return the columns of keys, and reasons of rejected keys."""
         if self.name in ("avro", "protobuf"):
             found = format_named(self.name).decode(keys, columns, self.options)
         else:
@@ -47,7 +47,7 @@ class KeyFormat:
         return Decoded(found.rows, refused=refused)
 
     def types(self, table: str, names: Sequence[str], sample: Sample) -> dict[str, pa.DataType]:
-        """The types of the columns that keys hold. Raises B6205 where the key does not have one, B6103."""
+        """Return the types of the columns that keys hold. Raises B6205 if the key does not have one, B6103."""
         if not names or self.name is None or self.name == "text":
             return dict.fromkeys(names, pa.string())
         found = (
@@ -79,7 +79,7 @@ class KeyFormat:
 
 
 def key_format(source: str, table: str, name: str | None, options: Mapping[str, Any]) -> KeyFormat:
-    """The format that a table's keys have. Raises B6206."""
+    """Return the format of a table's keys. Raises B6206."""
     if name is not None and name not in MESSAGE_FORMATS:
         listed = ", ".join(f'"{n}"' for n in MESSAGE_FORMATS)
         raise fail(
@@ -89,7 +89,7 @@ def key_format(source: str, table: str, name: str | None, options: Mapping[str, 
 
 
 def _reader(columns: Sequence[Column], read: Callable[[str], Any]) -> Callable[[bytes], Mapping[str, Any]]:
-    """How a key becomes values of columns."""
+    """Return the function that converts a key to values of columns."""
 
     def record(key: bytes) -> Mapping[str, Any]:
         try:
@@ -128,7 +128,7 @@ def _any(key: str) -> Any:
 
 
 def _typed(value: Any, column: Column) -> Any:
-    """A value of JSON as the column's type has it: times and numbers may be texts."""
+    """Convert a JSON value to the column's type. Times and numbers may be texts."""
     if isinstance(value, Decimal) and T.is_floating(column.type):
         return float(value)
     if isinstance(value, str) and T.is_binary(column.type):

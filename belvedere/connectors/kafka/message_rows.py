@@ -1,4 +1,4 @@
-"""How messages of a table become rows: its format, what of a message is in which column, and what a message without value says.
+"""Conversion of a table's messages to rows: format, metadata columns, and the meaning of a message without a value.
 
 In: messages of one partition. Out: a `Chunk`. Runs in Spark's tasks: nothing here imports PySpark.
 """
@@ -45,11 +45,11 @@ BAD_KEY = Reason("has a key that is not UTF-8", RejectionKind.KEY)
 
 
 class Unquoted(str):
-    """A number that JSON has not (NaN, Infinity), as it is written."""
+    """A number that JSON does not have (NaN, Infinity), as written."""
 
 
 def _json_of(text: str) -> tuple[bool, Any]:
-    """Whether a text is JSON, and its value."""
+    """Return whether a text is JSON, and its value."""
     try:
         return True, json.loads(text, parse_constant=Unquoted)
     except (ValueError, RecursionError):
@@ -57,7 +57,7 @@ def _json_of(text: str) -> tuple[bool, Any]:
 
 
 def _has_plain_json(type_: pa.DataType) -> bool:
-    """Whether a value of the type is written in JSON without quotes."""
+    """Return whether JSON writes values of the type without quotes."""
     types = pa.types
     return bool(
         types.is_integer(type_)
@@ -81,7 +81,7 @@ def _text(value: bytes | None) -> str | None:
 
 @dataclass(frozen=True)
 class Undecided:
-    """A message that is left to Spark's reader: its place in the chunk, its offset, its text."""
+    """A message that is left to Spark's reader: its index in the chunk, its offset, its text."""
 
     place: int
     offset: int
@@ -90,7 +90,7 @@ class Undecided:
 
 @dataclass(frozen=True)
 class Refused:
-    """A message that is no row."""
+    """A rejected message."""
 
     place: int
     offset: int
@@ -100,14 +100,15 @@ class Refused:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Messages of the partition `label`, in order: a row each, all NULL where it is undecided or refused."""
+    """Messages of the partition `label`, in order, one row each; all columns are NULL if it is undecided or
+    rejected."""
 
     label: str
     rows: pa.Table
     undecided: tuple[Undecided, ...] = ()
     refused: tuple[Refused, ...] = ()
     times: Any = None
-    """When each message was sent (milliseconds), but never before the one ahead of it in its partition; None where tasks read it."""
+    """Time of each message in milliseconds, never before the previous one in its partition; None if tasks read it."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class MessageShape:
     format: str
     columns: tuple[Column, ...]
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """Columns that hold what a message has beside its value: name -> one of `METADATA`."""
+    """Columns with metadata of a message: name -> one of `METADATA`."""
     primary_key: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     keys: KeyFormat = field(default_factory=KeyFormat)
@@ -134,27 +135,27 @@ class MessageShape:
 
     @property
     def payload(self) -> tuple[Column, ...]:
-        """The columns that values hold."""
+        """Columns in the values of messages."""
         return tuple(c for c in self.columns if c.name not in self.metadata)
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the rows; in a table with a key their weight too: -1 deletes."""
+        """Columns of the rows; in a table with a key also their weight: -1 deletes."""
         weight = [pa.field(WEIGHT, pa.int64())] if self.primary_key else []
         return pa.schema([*row_schema(self.columns), *weight])
 
     @property
     def _keys_are_values(self) -> bool:
-        """Whether the key of a message without value is read as its value would be."""
+        """Whether the key of a message without a value is decoded with the format of values."""
         return self.format == "json" and self.keys.name is None
 
     @property
     def _of_keys(self) -> frozenset[str]:
-        """The columns of all messages that their keys hold."""
+        """Columns that all messages take from their keys."""
         return frozenset(n for n, k in self.metadata.items() if k == "key" and self.keys.name is not None)
 
     def chunk(self, label: str, messages: Sequence[Message]) -> Chunk:
-        """The rows of messages of one partition."""
+        """Return the rows of messages of one partition."""
         gone = [n for n, m in enumerate(messages) if m.value() is None]
         why = NO_KEY if self.primary_key else NO_VALUE
         lost = {n: why for n in gone if not self.primary_key or messages[n].key() is None}
@@ -189,7 +190,7 @@ class MessageShape:
         return value is not None and len(value) > self._limit
 
     def _shown(self, value: bytes | None) -> str | None:
-        """The text of a message that is refused; of one that is too long its beginning."""
+        """Return the text of a rejected message, truncated if it is too long."""
         found = _text(value[: 4 * SHOWN] if value is not None and self._is_long(value) else value)
         return found[:SHOWN] if found is not None and self._is_long(value) else found
 
@@ -229,14 +230,18 @@ class MessageShape:
         return Decoded(placed(found.rows, places, len(messages)), refused=refused)
 
     def _bad_keys(self, messages: Sequence[Message]) -> dict[int, Reason]:
-        """The messages whose keys are no texts, where a column of the primary key is the text of the key: two would be one."""
+        """Return the messages whose keys are not texts, if a primary key column is the key's text.
+
+        Otherwise two different keys could become equal.
+        """
         of_texts = {n for n, k in self.metadata.items() if k == "key" and n not in self._of_keys}
         if not of_texts & set(self.primary_key):
             return {}
         return {n: BAD_KEY for n, m in enumerate(messages) if not _is_text(m.key())}
 
     def _deletion(self, key: bytes | None) -> bytes | None:
-        """The key of a message without value as a JSON object of the primary key's columns; None where it is none."""
+        """Return the key of a message without a value as a JSON object of the primary key's columns; None if it is not
+        valid."""
         if key is None or not self.primary_key or not _is_text(key):
             return None
         text = key.decode()
@@ -247,7 +252,7 @@ class MessageShape:
             return None
         name = self.primary_key[0]
         type_ = next(c.type for c in self.columns if c.name == name)
-        bare = text  # a number as it is written: a float would have other digits
+        bare = text  # a number as written: a float would have other digits
         if pa.types.is_string(type_) or not is_json or isinstance(found, Unquoted):
             bare = json.dumps(text.strip() if isinstance(found, Unquoted) else text)
         elif not isinstance(found, str) and not _has_plain_json(type_):
@@ -255,7 +260,7 @@ class MessageShape:
         return f"{{{json.dumps(name)}: {bare}}}".encode()
 
     def _whole(self, rows: pa.Table, keys: pa.Table, messages: Sequence[Message], gone: Sequence[int]) -> pa.Table:
-        """The rows with what the messages have beside their values."""
+        """Return the rows with metadata and key columns of the messages."""
         made: dict[str, pa.Array] = {}
         for name, kind in self.metadata.items():
             type_, value = METADATA[kind]

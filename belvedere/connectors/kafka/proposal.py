@@ -33,16 +33,16 @@ FRAME = b"\0"
 
 @dataclass(frozen=True)
 class ProposedTopic:
-    """A topic as it would be declared."""
+    """A proposed declaration of a topic."""
 
     topic: str
     format: str
     columns: pa.Schema
     primary_key: tuple[str, ...] = ()
     has_other_keys: bool = False
-    """Whether messages have keys that are no columns, as texts."""
+    """Whether messages have text keys that are not columns."""
     key_format: str = ""
-    """That of keys which name their schema in a registry."""
+    """Format of keys that name their schema in a registry."""
 
 
 def proposed_topics(source: Source) -> Iterator[ProposedTopic | BelvedereError]:
@@ -73,7 +73,7 @@ def _proposed(source: Source, topic: str) -> ProposedTopic:
 
 
 def _of_registry(source: Source, topic: str, messages: Sequence[Message], values: Sequence[bytes]) -> ProposedTopic:
-    """A topic whose messages name their schemas. Raises B6103, B6205."""
+    """Return a topic whose messages name their schemas. Raises B6103, B6205."""
     address = source.options.get("registry")
     if address is None:
         hint = "give the registry's address: `--registry http://host:8081`"
@@ -100,7 +100,7 @@ def _of_registry(source: Source, topic: str, messages: Sequence[Message], values
 
 
 def _registered(address: str, topic: str, values: Sequence[bytes]) -> str:
-    """The format of the newest of these messages or keys. Raises B6103, B6205."""
+    """Return the format of the newest of these messages or keys. Raises B6103, B6205."""
     found = newest_known(topic, values, lambda v: of_message(number_of(v) or 0, address, format_of))
     if found not in ("avro", "protobuf"):
         raise fail(
@@ -112,7 +112,7 @@ def _registered(address: str, topic: str, values: Sequence[bytes]) -> str:
 def _decoded(
     form: str, values: Sequence[bytes | None], columns: pa.Schema, options: Mapping[str, Any]
 ) -> list[dict[str, Any] | None]:
-    """A row for each value; None where there is none, or it is refused."""
+    """Return a row for each value; None if it is missing or rejected."""
     places = [n for n, v in enumerate(values) if v is not None]
     kept = [v for v in values if v is not None]
     decoded = format_named(form).decode(kept, [Column(f.name, f.type) for f in columns], options)
@@ -123,7 +123,7 @@ def _decoded(
 
 
 def _is_table(source: Source, topic: str, key: Sequence[str], messages: Sequence[Message]) -> bool:
-    """Whether the messages are the rows of a table with this key."""
+    """Return whether the messages are rows of a table with this key."""
     if not key or any(m.key() is None for m in messages):
         return False
     return any(m.value() is None for m in messages) or _is_compacted(source, topic)
@@ -138,7 +138,7 @@ def _row(message: Message) -> dict[str, Any] | None:
 
 
 def _key(said: Sequence[Any], rows: Sequence[dict[str, Any] | None], names: Sequence[str]) -> tuple[str, ...]:
-    """The columns whose values the keys are (None where a message has none): the members of an object, or one whose value is the key."""
+    """Return the columns whose values are the keys (`said`; None for no key): an object's members, or one column."""
     keys = [k for k in said if k is not None]
     if not keys:
         return ()

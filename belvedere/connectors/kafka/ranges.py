@@ -1,8 +1,8 @@
-"""Exactly the messages of ranges of offsets, by one consumer for each process.
+"""Read exactly the messages of ranges of offsets, with one consumer per process.
 
-In: settings of a client, ranges. Out: the messages of each range in their order, some of one partition at a time. Markers of transactions,
-aborted and compacted messages have offsets too: a range ends at a message behind it, or at the end of its partition. Runs in the driver and
-in Spark's tasks.
+In: settings of a client, ranges. Out: the messages of each range in order, in batches of one partition. Transaction
+markers, aborted and compacted messages have offsets too: a range ends at a message after it, or at the end of its
+partition. Runs in the driver and in Spark's tasks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_MESSAGES = 1 << 16
 """Maximum number of messages of a partition in one batch."""
 MAX_BYTES = 16 << 20
 FEW_MESSAGES = 64
-"""Number of messages that may be larger."""
+"""Minimum number of messages in a batch before `MAX_BYTES` ends it."""
 AT_ONCE = 10_000
 FEW_TOGETHER = 50_000
 """Maximum number of messages of all ranges that are fetched concurrently."""
@@ -48,12 +48,12 @@ CONSUMER: Settings = {
 
 
 _AWAY = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE)
-"""The client goes on trying by itself."""
+"""Errors after which the client retries by itself."""
 
 
 @dataclass(frozen=True)
 class MessageRange:
-    """The messages of a partition from offset `start` up to, not with, `end`."""
+    """The messages of a partition from offset `start` up to, but not including, `end`."""
 
     topic: str
     partition: int
@@ -62,18 +62,18 @@ class MessageRange:
 
     @property
     def place(self) -> Place:
-        """The partition."""
+        """Return the partition."""
         return self.topic, self.partition
 
     @property
     def label(self) -> str:
-        """How people call the partition."""
+        """Return the partition's name for users."""
         return f"{self.topic}[{self.partition}]"
 
 
 @dataclass
 class _Standing:
-    """Position of a consumer in a partition: `ahead` was fetched after `next`, up to `reached`, and not returned yet."""
+    """Position of a consumer in a partition: `ahead` was fetched after `next`, up to `reached`, but not returned."""
 
     next: int
     reached: int
@@ -92,7 +92,7 @@ class _Standing:
 
 @dataclass
 class _BufferedMessages:
-    """Messages of a partition on their way out."""
+    """Fetched messages of a partition that were not returned yet."""
 
     messages: list[Message] = field(default_factory=list)
     size: int = 0
@@ -107,24 +107,23 @@ class _BufferedMessages:
 
 
 class RangeReader:
-    """A consumer that stays assigned to its partitions: a range that begins at the end of the previous one needs no new
-    request.
-    """
+    """A consumer that stays assigned to its partitions: a range that continues the previous one needs no new
+    request."""
 
     def __init__(self, settings: Settings):
         self.consumer = Consumer(CONSUMER | settings)
         self._standing: dict[Place, _Standing] = {}
 
     def close(self) -> None:
-        """Let go of the cluster."""
+        """Close the connection to the cluster."""
         self.consumer.close()
 
     def read(
         self, ranges: Iterable[MessageRange], patience: float = AWAY_SECONDS
     ) -> Iterator[tuple[MessageRange, list[Message]]]:
-        """The messages, range by range, so that the same ranges give the same order.
+        """Yield the messages range by range, so equal ranges give an equal order.
 
-        Raises B6203 (offsets that are not there), B6201 (nothing came for `patience` seconds).
+        Raises B6203 (missing offsets), B6201 (no message for `patience` seconds).
         """
         left = deque(r for r in ranges if r.start < r.end)
         together = sum(r.end - r.start for r in left) <= FEW_TOGETHER
@@ -135,7 +134,7 @@ class RangeReader:
             self._go_to(range_.place, range_.start)
             yield from ((range_, messages) for messages in self._range(range_, patience))
             if not together:
-                self._leave(range_.place)  # what is behind it is not read ahead
+                self._leave(range_.place)  # messages after the range are not read ahead
 
     def _range(self, range_: MessageRange, patience: float) -> Iterator[list[Message]]:
         held, standing = _BufferedMessages(), self._standing[range_.place]
@@ -163,7 +162,8 @@ class RangeReader:
                 self._go_to(range_.place, standing.reached, again=True)
 
     def _fetch(self, requested: Place) -> bool:
-        """Fetch some messages; whether anything came of the partition that is `requested`. Others are read ahead, some of each."""
+        """Fetch messages. Return whether the `requested` partition had any; some messages of each other are read
+        ahead."""
         found, before = self.consumer.consume(AT_ONCE, WAIT_SECONDS), self._standing[requested].reached
         events = [m for m in found if m.error() is not None]
         for place, messages in _runs([m for m in found if m.error() is None] if events else found):
@@ -208,7 +208,7 @@ class RangeReader:
 
 
 def _runs(messages: list[Message]) -> Iterator[tuple[Place, list[Message]]]:
-    """Messages of one partition that came together."""
+    """Yield runs of consecutive messages of one partition."""
     if not messages:
         return
     partitions = np.array([m.partition() for m in messages])
@@ -222,8 +222,11 @@ def _runs(messages: list[Message]) -> Iterator[tuple[Place, list[Message]]]:
 
 
 def lost_offsets(label: str, detail: str) -> Exception:
-    """The diagnostic B6203."""
-    hint = 'its messages are gone: set `on_lost = "skip"` in the source to continue with the available ones, or start with a new store'
+    """Return the diagnostic B6203."""
+    hint = (
+        'its messages are gone: set `on_lost = "skip"` in the source to continue with the available ones, '
+        "or start with a new store"
+    )
     return fail("B6203", f"offsets of {label} that were not read yet are no longer available", detail=detail, hint=hint)
 
 
@@ -231,7 +234,7 @@ _readers: dict[str, RangeReader] = {}
 
 
 def reader_of(settings: Settings) -> RangeReader:
-    """The reader of this process for these settings: it stays from task to task."""
+    """Return this process's reader for these settings, which is kept between tasks."""
     key = json.dumps(settings, sort_keys=True, default=str)
     if key not in _readers:
         _readers[key] = RangeReader(settings)

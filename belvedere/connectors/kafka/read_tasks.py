@@ -1,7 +1,8 @@
-"""Many messages by Spark's tasks: each reads a part of the ranges and writes its rows to a file of the scratch folder.
+"""Read many messages with Spark tasks: each reads a part of the ranges and writes its rows to a file of the scratch
+folder.
 
-In: ranges, the table's shape. Out: chunks, as the driver's own reader makes them. A task gives back what it wrote, and messages that are
-not rows yet; the rows do not pass through Spark.
+In: ranges, the table's shape. Out: chunks, as the driver's own reader returns them. A task returns a report on its
+file, and the messages that are not rows yet; the rows do not pass through Spark.
 """
 
 from __future__ import annotations
@@ -43,15 +44,17 @@ REPORTED = pa.schema(
         ("reason", pa.string()),
     ]
 )
-"""Columns of a task's report: a chunk is a row with the file of its rows, which is one row group; its messages that are
-not rows follow.
+"""Columns of a task's report. A chunk is a row with the file of its rows, which is one row group.
+
+The chunk's messages that are not rows follow it.
 """
 
 
 def read_by_tasks(
     spark: SparkSession, table: str, settings: Settings, ranges: Sequence[MessageRange], shape: MessageShape
 ) -> Gathered:
-    """The rows, in the order of the ranges within each partition. Raises B7036 where executors have another scratch folder."""
+    """Return the rows, ordered by range within each partition. Raises B7036 if executors have another scratch
+    folder."""
     folder = scratch_folder(PREFIX)
     try:
         parts = cut(ranges, spark.sparkContext.defaultParallelism)
@@ -75,7 +78,7 @@ def read_by_tasks(
 
 
 def _as_written(spark: SparkSession, table: str, reported: Rows, shape: MessageShape, folder: Path) -> Gathered:
-    """All messages are rows: they stay in the files that the tasks wrote."""
+    """Return the rows in the files that the tasks wrote, if all messages are rows."""
     into, files = Gathering(spark, table, shape), dict[str, None]()
     for file, label, count in (
         r
@@ -92,7 +95,7 @@ def _as_written(spark: SparkSession, table: str, reported: Rows, shape: MessageS
 
 
 def _seen(file: Path) -> Path:
-    """A file that an executor wrote. Raises B7036."""
+    """Return a file that an executor wrote. Raises B7036 if it is not visible."""
     if not file.exists():
         raise not_shared(file.parent.parent, f"the file {file}, which an executor wrote, is missing")
     return file

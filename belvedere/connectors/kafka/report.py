@@ -16,7 +16,7 @@ from belvedere.project.settings import Source
 
 
 def topic_parts(source: Source, imports: Sequence[Imported]) -> list[SourcePart]:
-    """The partitions of imported topics, then the other topics. Raises B6200, B6201."""
+    """Return the partitions of imported topics, then the other topics. Raises B6200, B6201."""
     cluster = Cluster(source.name, client_settings("source", source.name, source.options))
     requested = [(i, cluster.topics(topic_of(source, i.table))) for i in imports]
     known = {t.name for _, topics in requested for t in topics}

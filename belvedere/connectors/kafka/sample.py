@@ -32,12 +32,12 @@ TIMEOUT_SECONDS = 10.0
 
 
 def table_names(source: Source) -> list[str]:
-    """The topics, by name. Raises B6200, B6201."""
+    """Return the topics, by name. Raises B6200, B6201."""
     return Cluster(source.name, client_settings("source", source.name, source.options)).names()
 
 
 def sampled_columns(source: Source, table: str) -> pa.Schema:
-    """The columns of the schema or of the newest messages, and those that hold what a message has beside its value."""
+    """Return the columns of the schema or of the newest messages, with metadata columns."""
     return _columns(source, table, cache(lambda: newest_messages(source, table)))
 
 
@@ -59,7 +59,7 @@ def _columns(source: Source, table: str, newest: Callable[[], Sequence[Message]]
 
 
 def sampled(requested: FeedRequest, rows: int, spark: Callable[[], SparkSession]) -> Sampled:
-    """Messages as rows, and what the schema or they say of their columns."""
+    """Return messages as rows, and the types and names of their columns from the schema or the sample."""
     feed = KafkaFeed(requested)
     read = feed.sample(rows)
     arrived, messages = feed.rows_of(read, spark), [m for _, some in read for m in some]
@@ -72,7 +72,7 @@ def sampled(requested: FeedRequest, rows: int, spark: Callable[[], SparkSession]
 
 
 def newest_messages(source: Source, table: str) -> list[Message]:
-    """Some of the newest messages of a table's topics. Raises B6202 where there is no topic, B6201."""
+    """Return some of the newest messages of a table's topics. Raises B6202 if there is no topic, B6201."""
     settings = client_settings("source", source.name, source.options)
     cluster, topic = Cluster(source.name, settings), topic_of(source, table)
     topics = cluster.topics(topic)

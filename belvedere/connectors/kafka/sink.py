@@ -1,9 +1,10 @@
-"""The sink: events of exports as messages, exactly once, or at least once where the sink says so.
+"""The sink: exported events as messages, exactly once, or at least once if the sink is configured so.
 
-In: events behind the marks of a sink's exports, in the order of `_seq`. Out: messages in transactions of Kafka: those of an epoch are in
-one, whatever topics they go to, up to a number of messages. Each transaction also commits, as offsets of a consumer group of the sink's
-own, the number of the last event of each export in it: these marks and the messages are there together or not at all. After a crash the
-producer of the same transactional id ends what the old one left open, and then the marks say what was sent.
+In: events after the marks of a sink's exports, in the order of `_seq`. Out: messages in Kafka transactions. All events
+of an epoch are in one transaction for all topics, up to a maximum number of messages. Each transaction also commits its
+marks: the number of the last event of each export, as offsets of a consumer group of the sink's own. So marks and
+messages are committed together or not at all. After a crash the producer with the same transactional id ends the open
+transaction, and then the marks show which events were sent.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ MAX_BYTES = 64 << 20
 MAX_MARKS = 120
 """Maximum number of exports to one topic: a mark takes up to 32 bytes."""
 ROOM = 10_000
-"""Bytes of a message beside its value."""
+"""Bytes allowed for a message besides its value."""
 TIMEOUT_SECONDS = 10.0
 """Maximum seconds that a call waits for the cluster before it is retried as a whole."""
 TRANSACTION: Settings = {
@@ -50,25 +51,28 @@ TRANSACTION: Settings = {
 }
 DELETED = "DELETE"
 Sent = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes]], int]
-"""The place of the export, key, value, headers, and the number of the event."""
+"""The number of the export, key, value, headers, and the number of the event."""
 
 
 @dataclass(frozen=True)
 class _Export:
-    """One export on its way into a topic."""
+    """One export and its topic."""
 
     outgoing: Outgoing
     topic: str
 
     @property
     def mark(self) -> str:
-        """The name of its mark: exports may share a topic. It is short, since Kafka keeps 4,096 bytes of all of a topic's."""
+        """Return the name of its mark, since exports may share a topic.
+
+        It is short: Kafka stores at most 4,096 bytes for all marks of a topic.
+        """
         name = f"{self.outgoing.relation} {self.outgoing.name}"
         return base64.b64encode(hashlib.sha256(name.encode()).digest()[:6]).decode()
 
 
 class KafkaOutlet:
-    """The exports of a sink on their way into topics, together."""
+    """The writer of all exports to a sink."""
 
     def __init__(self, outgoings: Sequence[Outgoing]):
         sink = outgoings[0].sink
@@ -80,15 +84,15 @@ class KafkaOutlet:
         self.is_exact = sink.options.get("exactly_once", True) is True
         self._producer: Producer | None = None
         self._marks: dict[str, dict[str, int]] = {}
-        """The numbers of the last events that a topic has, by the names of marks."""
+        """Numbers of a topic's last events, by the names of marks."""
         self._failed: tuple[str, KafkaError] | None = None
-        """The topic and the reason of the first message that was not taken."""
+        """Topic and error of the first rejected message."""
         self._large: tuple[str, bytes | None, int] | None = None
-        """Topic, key and size of it where it was too large."""
+        """Topic, key and size of the rejected message if it was too large."""
         self._check_marks()
 
     def _check_marks(self) -> None:
-        """Raise B6209 where a topic has more exports than its note of marks has room for."""
+        """Raise B6209 if a topic has more exports than its marks have space for."""
         for topic in dict.fromkeys(e.topic for e in self.exports):
             count = sum(e.topic == topic for e in self.exports)
             if self.is_exact and count > MAX_MARKS:
@@ -98,7 +102,7 @@ class KafkaOutlet:
                 raise fail("B6209", message, hint=f"give some of them another topic: `names` under [sinks.{self.sink}]")
 
     def reached(self) -> Sequence[int | None]:
-        """The numbers of the last events that were sent; None for none, or where it cannot know. Raises B6201, B6202, B6210."""
+        """Return the numbers of the last sent events; None for none or unknown. Raises B6201, B6202, B6210."""
         self._producer = self._failed = self._large = None
         self._find_topics()
         with self._reported("cannot begin to send"):
@@ -110,7 +114,7 @@ class KafkaOutlet:
             made = Producer(self.settings | TRANSACTION | {"transactional.id": self.name})
             made.init_transactions(
                 TIMEOUT_SECONDS
-            )  # the old one's open transaction ends here: only then the marks say all
+            )  # this ends the old producer's open transaction: only then the marks are complete
             self._marks = self._committed()
         self._producer = made
         return [self._marks[e.topic].get(e.mark) for e in self.exports]
@@ -134,7 +138,7 @@ class KafkaOutlet:
         return {p.topic: self._with_room(p.topic, json.loads(p.metadata) if p.metadata else {}) for p in found}
 
     def _with_room(self, topic: str, marks: Mapping[str, int]) -> dict[str, int]:
-        """The marks of a topic. Of exports that are gone, which may come back, there are as many as there is room for."""
+        """Return the marks of a topic, with those of removed exports, which may return, if there is space."""
         own = {e.mark for e in self.exports if e.topic == topic}
         gone = [m for m in marks if m not in own]
         kept = own.union(gone[max(0, len(gone) - (MAX_MARKS - len(own))) :])
@@ -145,7 +149,7 @@ class KafkaOutlet:
         return Consumer(self.settings | given)
 
     def write(self, events: Iterable[tuple[int, pa.Table]]) -> None:
-        """Send the events. Raises B6201 where the cluster does not answer: ask `reached` then, and send what is behind it."""
+        """Send the events. Raises B6201 if the cluster does not answer: then send the events after `reached` again."""
         producer = self._producer
         assert producer is not None
         try:
@@ -177,7 +181,8 @@ class KafkaOutlet:
         headers: list[tuple[str, bytes]],
         number: int,
     ) -> None:
-        """Put a message into the producer's queue; one that is full is waited for. Raises B6209 for one that is too large."""
+        """Put a message into the producer's queue; wait if the queue is full. Raises B6209 if the message is too
+        large."""
         end = time.monotonic() + TIMEOUT_SECONDS
         topic = self.exports[place].topic
         while True:
@@ -200,12 +205,15 @@ class KafkaOutlet:
     def _too_large(self, topic: str, key: bytes | None, size: int, which: str) -> BelvedereError:
         shown = (key or b"").decode(errors="replace")[:200]
         named = f"the row with the key {shown}" if key is not None else which
-        hint = f'raise `max.message.bytes` of the topic, and set `"message.max.bytes" = {size + ROOM}` under [sinks.{self.sink}]'
+        hint = (
+            f'raise `max.message.bytes` of the topic, and set `"message.max.bytes" = {size + ROOM}` under '
+            f"[sinks.{self.sink}]"
+        )
         message = f'{named} is too large for the topic "{topic}" of the sink "{self.sink}": {size:,} bytes'
         return fail("B6209", message, hint=hint)
 
     def _commit(self, producer: Producer, last: Mapping[int, int]) -> None:
-        """End the transaction; `last`: the numbers of the last events in it, by the places of exports."""
+        """Commit the transaction. `last` has the number of its last event by export number."""
         for place, number in last.items():
             self._marks[self.exports[place].topic][self.exports[place].mark] = number
         changed = {self.exports[place].topic: number for place, number in last.items()}
@@ -229,7 +237,10 @@ class KafkaOutlet:
                 self._large = (message.topic() or "", message.key(), len(message.value() or b""))
 
     def _messages(self, events: Iterable[tuple[int, pa.Table]]) -> Iterator[Sent]:
-        """Changes by the view's key, with tombstones; rows as they are where it has none, and events of a subscription."""
+        """Return changes as messages with the view's key, and tombstones.
+
+        Rows of a view without a key, and events of a subscription, are sent unchanged.
+        """
         for place, rows in events:
             key = self.exports[place].outgoing.key
             shown = rows.drop_columns([OPERATION, EVENT_TIME, SEQUENCE]) if key else rows
@@ -262,7 +273,7 @@ class KafkaOutlet:
 
 
 def _cut(messages: Iterable[Sent]) -> Iterator[list[Sent]]:
-    """Messages by transactions."""
+    """Group messages into transactions."""
     some, size = list[Sent](), 0
     for message in messages:
         some.append(message)
@@ -275,9 +286,11 @@ def _cut(messages: Iterable[Sent]) -> Iterator[list[Sent]]:
 
 
 def _within(seconds: float, call: Callable[[], object]) -> None:
-    """A call that may pass over its own timeout: librdkafka's of offsets waits for ever where the group's coordinator is gone (its #5456).
+    """Call a function that may exceed its own timeout, with a limit in seconds.
 
-    Raises what it raises, or KafkaException where it does not end: its thread is left behind with its producer, which the next one fences.
+    librdkafka's request for offsets waits without end if the group's coordinator is gone (its issue 5456). Raises the
+    call's error, or KafkaException after the limit: the thread is left behind with its producer, which the next one
+    fences.
     """
     ended: Future[object] = Future()
 
@@ -296,9 +309,10 @@ def _within(seconds: float, call: Callable[[], object]) -> None:
 
 
 def _keys(rows: pa.Table) -> list[bytes]:
-    """One column as its bare value, more as a JSON object. Different rows have different keys, which a source reads as what they were.
+    """Return keys: one column as its bare value, more as a JSON object. Different rows get different keys.
 
-    So a bare NULL, and a text that could be such an object, are objects too; NaN and infinities are texts.
+    To keep the keys unambiguous, a NULL and a text that looks like such an object become objects. NaN and infinities
+    are texts. A source reads the keys as the original values.
     """
     found = []
     for row in with_month_texts(rows).to_pylist():
@@ -311,7 +325,7 @@ def _keys(rows: pa.Table) -> list[bytes]:
 
 
 def _in_key(value: Any) -> Any:
-    """A value as JSON; no two are the same."""
+    """Return a value as JSON; different values give different JSON."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return plain_json(value)

@@ -1,5 +1,4 @@
-"""Settings of a topic's table in the project file: its topic, metadata columns, formats of values and keys, and the
-start of reading.
+"""Settings of a topic's table in the project file: topic, metadata columns, formats of values and keys, first offset.
 
 In: a source of the project file, the name of a table. Out: settings for feeds, samples and reports. Only schema files
 are read.
@@ -19,12 +18,13 @@ from belvedere.project.settings import Source
 
 
 def topic_of(source: Source, table: str) -> str:
-    """The topic of a table, or a pattern between slashes: `topic` of `[sources.name.tables.T]`, else its own name."""
+    """Return the topic of a table, or a pattern between slashes: `topic` of `[sources.name.tables.T]`, else its own
+    name."""
     return str(source.declared(table).get("topic", table))
 
 
 def metadata_of(source: Source, table: str) -> dict[str, str]:
-    """The columns of a table that hold what a message has beside its value. Raises B6206."""
+    """Return the metadata columns of a table. Raises B6206."""
     found = {str(n): str(k) for n, k in source.declared(table).get("metadata", {}).items()}
     for name, kind in found.items():
         if kind not in METADATA:
@@ -38,8 +38,9 @@ def metadata_of(source: Source, table: str) -> dict[str, str]:
 
 
 def format_options(source: Source, table: str, options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the options of the table's format, or with `prefix` "key_" of its keys: `timestamp_format`, `registry`,
-    `message`, and the contents of the file `schema`. Raises B6205.
+    """Return the options of the table's format, or with `prefix` "key_" of its keys. Raises B6205.
+
+    These are `timestamp_format`, `registry`, `message`, and the contents of the file `schema`.
     """
     found = {k: v for k, v in options.items() if k in ("timestamp_format", "registry")}
     declared = source.declared(table)
@@ -64,7 +65,7 @@ def keys_of(source: Source, table: str, options: Mapping[str, Any]) -> KeyFormat
 
 
 def starting_of(source: str, options: Mapping[str, Any]) -> str | datetime:
-    """`starting`: "earliest" (the default), "latest" or a time. Raises B6204."""
+    """Return `starting`: "earliest" (the default), "latest" or a time. Raises B6204."""
     said = options.get("starting", "earliest")
     if isinstance(said, datetime):
         return said if said.tzinfo is not None else said.replace(tzinfo=UTC)

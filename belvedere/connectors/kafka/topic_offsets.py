@@ -1,7 +1,7 @@
-"""How far the topics of a table were read: the offset that the epoch's row has.
+"""Progress in the topics of a table: the feed's offset in the epoch's row.
 
-In: offsets of partitions, or the document of a row. Out: a `TopicOffsets`. For each topic it has its identity, the offsets behind what was
-read and those at which reading began.
+In: offsets of partitions, or the document of a row. Out: a `TopicOffsets`. For each topic it has its identity, the
+offsets after the last read messages, and the offsets at which reading began.
 """
 
 from __future__ import annotations
@@ -15,33 +15,37 @@ from belvedere.connectors.kafka.topics import Place
 
 @dataclass(frozen=True)
 class TopicOffsets:
-    """How far topics were read."""
+    """Progress in the topics of a table."""
 
     topics: Mapping[str, str]
-    """Their identities by name."""
+    """Identities of the topics by name."""
     places: Mapping[Place, int]
-    """For each partition the offset behind the last message that was taken."""
+    """For each partition the offset after the last read message."""
     begun: Mapping[Place, int]
-    """And that at which reading began."""
+    """For each partition the offset at which reading began."""
     seen: Mapping[str, int] = field(default_factory=dict, compare=False)
-    """By topic when it was read to its end, or where there was more, when reading went on, in milliseconds since 1970."""
+    """By topic: last time at which it was read to its end, or at which a backlog was continued, in milliseconds since
+    1970."""
     is_begun: bool = True
-    """Whether the topics were ever asked for: those that come later are read from their beginning."""
+    """Whether the topics were listed before. If so, new topics are read from their beginning."""
 
     def without(self, names: Iterable[str]) -> TopicOffsets:
-        """Without topics: of those that a pattern found once and now does not (a right was taken away) the places are kept."""
+        """Remove topics.
+
+        If a pattern no longer finds a topic, for example after a permission was revoked, its partitions are kept.
+        """
         gone = set(names)
         places, begun = ({p: o for p, o in found.items() if p[0] not in gone} for found in (self.places, self.begun))
         seen = {n: t for n, t in self.seen.items() if n not in gone}
         return TopicOffsets({n: i for n, i in self.topics.items() if n not in gone}, places, begun, seen)
 
     def merged(self, other: TopicOffsets) -> TopicOffsets:
-        """With other topics, too."""
+        """Add other topics."""
         places, begun = {**self.places, **other.places}, {**self.begun, **other.begun}
         return TopicOffsets({**self.topics, **other.topics}, places, begun, {**self.seen, **other.seen})
 
     def as_document(self) -> dict[str, Any]:
-        """The offset as JSON data."""
+        """Return the offset as JSON data."""
         found: dict[str, Any] = {
             name: {"id": id_, "seen": self.seen.get(name, 0), "partitions": {}, "begun": {}}
             for name, id_ in self.topics.items()
@@ -53,7 +57,7 @@ class TopicOffsets:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> TopicOffsets:
-        """The offset that `as_document` wrote; none for an empty document."""
+        """Read the offset from the result of `as_document`; it is empty for an empty document."""
         topics = document.get("topics", {})
         places, begun = (
             {(t, int(p)): int(o) for t, d in topics.items() for p, o in d[key].items()}

@@ -25,7 +25,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic as it is now."""
+    """The present state of a topic."""
 
     name: str
     id: str
@@ -33,7 +33,7 @@ class Topic:
 
 
 class Cluster:
-    """Questions to a cluster."""
+    """Client for metadata of a cluster."""
 
     def __init__(self, name: str, settings: Settings, kind: str = "source"):
         self.name = f'{kind} "{name}"'
@@ -42,7 +42,7 @@ class Cluster:
             self.admin = AdminClient(settings | {"error_cb": self._heard})
 
     def names(self) -> list[str]:
-        """The topics, but those of Kafka itself. Raises B6201."""
+        """Return the topics, without Kafka's internal ones. Raises B6201."""
         with self._reported("cannot be asked for its topics"):
             found = self.admin.list_topics(timeout=TIMEOUT_SECONDS).topics
         return sorted(n for n in found if not n.startswith("__"))
@@ -55,13 +55,13 @@ class Cluster:
         return self._heard.refusal()
 
     def topics(self, requested: str) -> list[Topic]:
-        """The topic of that name, or all that match `/pattern/`. Raises B6202 where there is none, B6201."""
+        """Return the topic of that name, or all that match `/pattern/`. Raises B6202 if there is none, B6201."""
         is_pattern = len(requested) > 1 and requested.startswith("/") and requested.endswith("/")
         names = [n for n in self.names() if re.fullmatch(requested[1:-1], n)] if is_pattern else [requested]
         return self._described(names, f'cannot be asked for the topic "{requested}"')
 
     def all_topics(self) -> list[Topic]:
-        """All topics, but those of Kafka itself. Raises B6201."""
+        """Return all topics, without Kafka's internal ones. Raises B6201."""
         return self._described(self.names(), "cannot be asked for its topics")
 
     def _described(self, names: list[str], what: str) -> list[Topic]:
@@ -72,7 +72,8 @@ class Cluster:
             return [_topic(future.result()) for future in asked.values() if not _is_gone(future)]
 
     def deletion_retention(self, topic: str) -> int | None:
-        """For how many milliseconds a compacted topic keeps messages without value; None for one that is not compacted. Raises B6201."""
+        """Return for how many milliseconds a compacted topic keeps tombstones; None if it is not compacted. Raises
+        B6201."""
         with self._reported(f'cannot be asked for the settings of the topic "{topic}"'):
             asked = self.admin.describe_configs(
                 [ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=TIMEOUT_SECONDS
@@ -81,15 +82,15 @@ class Cluster:
         return int(found["delete.retention.ms"].value) if "compact" in str(found["cleanup.policy"].value) else None
 
     def ends(self, places: Iterable[Place]) -> dict[Place, int]:
-        """The offsets behind the last message that a reader of committed messages sees. Raises B6201."""
+        """Return the offsets after the last message that is visible to a reader of committed messages. Raises B6201."""
         return self._offsets(dict.fromkeys(places, OffsetSpec.latest()))
 
     def starts(self, places: Iterable[Place]) -> dict[Place, int]:
-        """The least offsets that are there. Raises B6201."""
+        """Return the first available offsets. Raises B6201."""
         return self._offsets(dict.fromkeys(places, OffsetSpec.earliest()))
 
     def at_time(self, places: Iterable[Place], milliseconds: int) -> dict[Place, int]:
-        """The offsets of the first messages from a time on; the end where there is none. Raises B6201."""
+        """Return the offsets of the first messages at or after a time; the end if there is none. Raises B6201."""
         places = list(places)
         found = self._offsets(dict.fromkeys(places, OffsetSpec.for_timestamp(milliseconds)))
         ends = self.ends(places)
@@ -120,6 +121,6 @@ def _topic(found: Any) -> Topic:
 
 
 def no_topic(source: str, requested: str) -> Exception:
-    """The diagnostic B6202."""
+    """Return the diagnostic B6202."""
     hint = f'create it, or write `topic = "..."` under [sources.{source}.tables.NAME]'
     return fail("B6202", f'source "{source}" has no topic "{requested}"', hint=hint)

@@ -1,6 +1,6 @@
 """Formats of messages: one module is one format, found by its name.
 
-In: the values of messages, the columns that they hold. Out: `Decoded`. What a format is, is said in `decoded_rows`.
+In: the values of messages, the columns that they hold. Out: `Decoded`. `decoded_rows` defines the interface.
 """
 
 from __future__ import annotations
@@ -12,5 +12,5 @@ from belvedere.connectors.kafka.formats.decoded_rows import PayloadFormat
 
 
 def format_named(name: str) -> PayloadFormat:
-    """The format of that name, one of those that the project file may say."""
+    """Return the format of that name, which the project file may use."""
     return cast(PayloadFormat, import_module(f"belvedere.connectors.kafka.formats.{name}"))

@@ -1,8 +1,9 @@
-"""Avro: each message is one value, whose schema is a file of the project, or one of a schema registry that the message names.
+"""Avro: each message is one value. Its schema is a file of the project, or one of a schema registry that the message
+names.
 
-With a registry a message begins with a zero byte and the schema's number in four bytes. A message is read by the schema with which it was
-written; its fields go to the columns of their names. With a file too, that is the reader's schema: its defaults and aliases count.
-Needs fastavro (`pip install 'belvedere[avro]'`).
+With a registry a message begins with a zero byte and the schema's id in four bytes. A message is read with the schema
+with which it was written; its fields go to the columns of the same names. If there is also a file, it is the reader's
+schema: its defaults and aliases apply. Needs fastavro (`pip install 'belvedere[avro]'`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ SIMPLE: Mapping[str, pa.DataType] = {
 
 
 def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
-    """The fields of the schema, one column where it is no record; with a registry of that of the newest message. Raises B6205."""
+    """Return the schema's fields as columns, or one column if it is not a record. Raises B6205.
+
+    With a registry the schema is that of the newest message.
+    """
     if "registry" in options and "schema" not in options:
         schema = newest_known(
             table, sample(), lambda v: of_message(number_of(v) or 0, str(options["registry"]), _of_registry)
@@ -65,7 +69,7 @@ def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema
 
 
 def decode(values: Sequence[bytes], columns: Sequence[Column], options: Mapping[str, Any]) -> Decoded:
-    """The rows; a message that cannot be read by its schema, or whose values do not fit, is refused."""
+    """Return the rows. A message that its schema cannot read, or whose values do not fit, is rejected."""
     return rows_of(values, _reader(options), columns, "Avro of its schema")
 
 
@@ -98,7 +102,10 @@ def _library() -> Any:
 def _text_of(options: Mapping[str, Any]) -> str | bytes:
     text = options.get("schema")
     if text is None:
-        hint = 'write `schema = "order.avsc"` under [sources.NAME.tables.TABLE], or `registry = "http://localhost:8081"` in the source'
+        hint = (
+            'write `schema = "order.avsc"` under [sources.NAME.tables.TABLE], '
+            'or `registry = "http://localhost:8081"` in the source'
+        )
         raise fail("B6205", "messages of Avro need a schema", hint=hint)
     return text if isinstance(text, bytes) else str(text)
 
@@ -113,7 +120,7 @@ def _parsed(text: str | bytes) -> Any:
 
 @cache
 def _of_registry(address: str, number: int) -> Any:
-    """A schema of a registry, which never changes. Raises B6205."""
+    """Return a schema of a registry, which never changes. Raises B6205."""
     found = registry_answer(address, f"/schemas/ids/{number}", f"schema {number}")
     kind = str(found.get("schemaType") or "AVRO")
     if kind.upper() != "AVRO":
@@ -122,7 +129,7 @@ def _of_registry(address: str, number: int) -> Any:
 
 
 def _arrow(schema: Any, name: str, named: Mapping[str, Any], within: tuple[str, ...] = ()) -> pa.DataType:
-    """The type of a column; `named` are the schema's types that have names, `within` those around it.
+    """Return the type of a column. `named` are the schema's named types, `within` those that enclose it.
 
     Raises B6205 for a union of several types, and for a record that contains itself.
     """

@@ -15,7 +15,7 @@ from belvedere.schema import Column
 from belvedere.values.rejections import Reason
 
 COLUMN = "value"
-"""The column of messages that are no records."""
+"""Column of messages that are not records."""
 
 Sample: TypeAlias = Callable[[], Sequence[bytes]]
 """Function that returns the newest messages; calling it contacts the cluster."""
@@ -23,9 +23,9 @@ Sample: TypeAlias = Callable[[], Sequence[bytes]]
 
 @dataclass(frozen=True)
 class Decoded:
-    """Messages as rows, in their order; of a message that has no row here all columns are NULL.
+    """Messages as rows, in their order. If a message has no row here, all its columns are NULL.
 
-    `undecided`: by place the texts that are left to Spark's reader of JSON; `refused`: by place why a message is no row.
+    By index: `undecided` has the texts left to Spark's JSON reader; `refused` the reason why a message is not a row.
     """
 
     rows: pa.Table
@@ -34,7 +34,7 @@ class Decoded:
 
 
 class PayloadFormat(Protocol):
-    """A module of this folder."""
+    """Interface of the modules of this folder."""
 
     def columns(self, table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
         """Return the columns of a schema, or of a sample of messages if there is none.
@@ -43,4 +43,4 @@ class PayloadFormat(Protocol):
         """
 
     def decode(self, values: Sequence[bytes], columns: Sequence[Column], options: Mapping[str, Any]) -> Decoded:
-        """The rows of messages."""
+        """Return the rows of messages."""

@@ -1,7 +1,7 @@
-"""Descriptors of Protobuf: the kinds of messages of a descriptor set, or of a schema of a registry.
+"""Descriptors of Protobuf: the message types of a descriptor set, or of a schema of a registry.
 
-In: the bytes of a file that `protoc --descriptor_set_out --include_imports` made, or a registry's address and a schema's number. Out: a
-pool of descriptors, and the classes that read messages. Needs protobuf (`pip install 'belvedere[protobuf]'`).
+In: the bytes of a file from `protoc --descriptor_set_out --include_imports`, or a registry's address and a schema's id.
+Out: a pool of descriptors, and the classes that parse messages. Needs protobuf (`pip install 'belvedere[protobuf]'`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ GOOGLE = "google/protobuf/"
 
 @dataclass(frozen=True)
 class ProtobufSchema:
-    """A pool of descriptors, and the names of its files, each behind those that it imports."""
+    """A pool of descriptors, and the names of its files, each after the files that it imports."""
 
     pool: Any
     files: tuple[str, ...]
 
     def named(self, name: str | None) -> Any:
-        """The descriptor of a kind of message; without a name the one of the last file. Raises B6205."""
+        """Return the descriptor of a message type; without a name the only one of the last file. Raises B6205."""
         last = list(self.pool.FindFileByName(self.files[-1]).message_types_by_name.values())
         if name is None and len(last) == 1:
             return last[0]
@@ -41,7 +41,7 @@ class ProtobufSchema:
         return self.pool.FindMessageTypeByName(name)
 
     def at(self, file: str, path: Sequence[int]) -> Any:
-        """The descriptor at a path of numbers within a file. Raises IndexError."""
+        """Return the descriptor at a path of indexes within a file. Raises IndexError."""
         kinds, found = list(self.pool.FindFileByName(file).message_types_by_name.values()), None
         for number in path:
             found = kinds[number]
@@ -60,7 +60,7 @@ def _all_of(file: Any) -> Iterator[Any]:
 
 @cache
 def of_file(content: bytes) -> ProtobufSchema:
-    """The schema of a descriptor set. Raises B6205."""
+    """Return the schema of a descriptor set. Raises B6205."""
     library()
     from google.protobuf.descriptor_pb2 import FileDescriptorSet  # comes with an extra
 
@@ -79,7 +79,7 @@ def of_file(content: bytes) -> ProtobufSchema:
 
 @cache
 def of_registry(address: str, number: int) -> ProtobufSchema:
-    """The schema of a registry, which never changes. Raises B6205."""
+    """Return a schema of a registry, which never changes. Raises B6205."""
     library()
     from google.protobuf.descriptor_pb2 import FileDescriptorProto  # comes with an extra
 
@@ -110,7 +110,7 @@ def of_registry(address: str, number: int) -> ProtobufSchema:
 
 
 def _pooled(names: Sequence[str], files: Callable[[str], Any]) -> ProtobufSchema:
-    """The files and all that they import; Google's own are in the library."""
+    """Return a pool of the files and all that they import. The library contains Google's own files."""
     from google.protobuf.descriptor_pool import DescriptorPool  # comes with an extra
 
     pool, done = DescriptorPool(), dict[str, None]()
@@ -164,7 +164,7 @@ def unframed(value: bytes) -> tuple[tuple[int, ...], bytes]:
 
 
 def library() -> Any:
-    """The module `google.protobuf.message_factory`. Raises B6205."""
+    """Return the module `google.protobuf.message_factory`. Raises B6205."""
     try:
         from google.protobuf import message_factory  # comes with an extra
     except ImportError as error:

@@ -1,7 +1,8 @@
-"""JSON objects. Most are read by Arrow, many at once; one that Arrow does not take is left to Spark's reader, which reads files too.
+"""JSON objects. Arrow parses most of them in bulk. Spark's reader, which also reads files, parses those that Arrow does
+not.
 
-So the rows are those that files with the same lines give (`belvedere.decode.json_objects`). Types that Arrow's reader has not send all
-messages the slow way.
+So the rows are the same as those of files with the same lines (`belvedere.decode.json_objects`). With column types that
+Arrow's reader does not support, Spark parses all messages, more slowly.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from belvedere.schema import Column
 
 
 def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
-    """The members of the sample's objects."""
+    """Return the members of the sample's objects as columns."""
     kinds: dict[str, Any] = {}
     for value in sample():
         try:
@@ -40,7 +41,7 @@ def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema
 
 
 def decode(values: Sequence[bytes], columns: Sequence[Column], options: Mapping[str, Any]) -> Decoded:
-    """The rows, and the texts that Arrow does not take."""
+    """Return the rows, and the texts that Arrow does not parse."""
     if "timestamp_format" in options or not is_readable(columns):
         return Decoded(placed(row_schema(columns).empty_table(), [], len(values)), dict(enumerate(values)))
     rows, left = rows_of_texts(values, columns)

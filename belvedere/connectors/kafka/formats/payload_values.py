@@ -1,6 +1,6 @@
-"""Values of decoders as columns: each as its column has it, or a reason why the message is no row.
+"""Decoded values as columns: each value in its column's type, or the reason why the message is not a row.
 
-In: messages and how each is read, columns. Out: rows. Runs in Spark's tasks: nothing here imports PySpark.
+In: messages and their parser, columns. Out: rows. Runs in Spark's tasks: nothing here imports PySpark.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from belvedere.values.rejections import Reason, RejectionKind
 
 T = pa.types
 PLAIN = {int: T.is_signed_integer, str: T.is_string, float: T.is_float64, bool: T.is_boolean, datetime: T.is_timestamp}
-"""Kinds of values that are what a type of Arrow holds."""
+"""Python types whose values Arrow types hold without conversion."""
 MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 class RefusedMessage(Exception):
-    """Why a message is no row."""
+    """The reason that a message is not a row."""
 
     def __init__(self, reason: Reason):
         super().__init__(reason)
@@ -42,9 +42,9 @@ def rows_of(
     what: str,
     kind: RejectionKind = RejectionKind.SCHEMA,
 ) -> Decoded:
-    """The rows of messages, each a mapping by `read`, or the value of the only column.
+    """Return the rows of messages; `read` parses each into a mapping, or into the value of the only column.
 
-    A message that is not `what`, or whose values do not fit, is refused: the first for a reason of this kind.
+    A message that is not `what`, or whose values do not fit, is rejected; the former with a reason of this kind.
     """
     refused: dict[int, Reason] = {}
     found: list[Mapping[str, Any]] = []
@@ -56,7 +56,7 @@ def rows_of(
             raise
         except RefusedMessage as error:
             refused[place] = error.reason
-        except Exception as error:  # whatever the decoder stumbles over
+        except Exception as error:  # any error of the decoder
             said = f"is not {what}: {type(error).__name__}: {error}"
             refused[place] = Reason(said[:300], kind, f"is not {what}")
         if not isinstance(record, Mapping) and len(columns) == 1:
@@ -69,7 +69,7 @@ def rows_of(
 
 
 def column_of(values: Sequence[Any], column: Column, refused: dict[int, Reason]) -> pa.Array:
-    """The values as the column has them; a row whose value does not fit is refused."""
+    """Convert values to the column's type. A row whose value does not fit is rejected."""
     try:
         typed = list(values) if _are_plain(values, column.type) else [_judged(v, column.type) for v in values]
         made = pa.array(typed, column.type)
@@ -84,7 +84,7 @@ def column_of(values: Sequence[Any], column: Column, refused: dict[int, Reason])
 
 
 def _are_plain(values: Sequence[Any], type_: pa.DataType) -> bool:
-    """Whether Arrow takes all values as they are: most columns of most messages."""
+    """Return whether Arrow accepts all values unchanged, as in most columns of most messages."""
     return any(is_of(type_) and set(map(type, values)) <= {kind, type(None)} for kind, is_of in PLAIN.items())
 
 
@@ -100,7 +100,7 @@ def _alone(value: Any, place: int, column: Column, refused: dict[int, Reason]) -
 
 
 def _judged(value: Any, type_: pa.DataType) -> Any:
-    """Return a value in the form that Arrow takes for a type: maps as pairs, UUIDs and other values as text in text
+    """Return a value in the form that Arrow accepts for a type: maps as pairs, UUIDs and others as text in text
     columns.
 
     Raises ValueError or TypeError if Arrow would change the value.
@@ -123,7 +123,7 @@ def _judged(value: Any, type_: pa.DataType) -> Any:
 
 
 def _exact(value: Any, type_: pa.DataType) -> Any:
-    """A number or a time as a value of the type: whole, as files are judged."""
+    """Convert a number or a time to the type without loss, by the rules for files."""
     if isinstance(value, bool) and not T.is_boolean(type_):
         raise TypeError("a boolean is not a number")
     if T.is_integer(type_) and isinstance(value, float | Decimal):

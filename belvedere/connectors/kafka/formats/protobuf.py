@@ -1,7 +1,7 @@
 """Protobuf: each message has a type of the project's descriptor set, or of a registry's schema that the message names.
 
-With a registry a message begins with the schema's id and the message index. Fields go to the columns of their names. An
-absent field is NULL if its schema distinguishes absence from a default (`optional`, members of a `oneof`, messages),
+With a registry a message begins with the schema's id and the message index. Fields go to the columns of the same names.
+An absent field is NULL if its schema distinguishes absence from a default (`optional`, members of a `oneof`, messages),
 else its default. The default in proto2 is the declared one, if any.
 """
 
@@ -27,13 +27,13 @@ Get: TypeAlias = Callable[[Any], Any]
 DURATION = pa.duration("us")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 WIDE = pa.decimal128(20, 0)
-"""All of 64 bits without a sign."""
+"""Type that holds unsigned 64-bit numbers."""
 INT, LONG, DOUBLE, FLOAT = pa.int32(), pa.int64(), pa.float64(), pa.float32()
 SCALARS: tuple[pa.DataType, ...] = (
     *(pa.null(), DOUBLE, FLOAT, LONG, WIDE, INT, WIDE, LONG, pa.bool_(), pa.string()),
     *(pa.null(), pa.null(), pa.binary(), LONG, pa.string(), INT, LONG, INT, LONG),
 )
-"""By the number of the type in a descriptor: 1 is double, 18 sint64; 10 and 11 are messages, 14 is an enum."""
+"""Types by their number in a descriptor: 1 is double, 18 sint64; 10 and 11 are messages, 14 is an enum."""
 ENUM = 14
 WRAPPERS = {
     f"google.protobuf.{n}Value"
@@ -45,19 +45,22 @@ AWAY_TIME = "has a time outside the years 1 to 9999"
 
 
 def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
-    """The fields of the kind of messages; with a registry of that of the newest one. Raises B6205."""
+    """Return the fields of the message type as columns; with a registry that of the newest message. Raises B6205."""
     if "schema" in options:
         kind = of_file(options["schema"]).named(options.get("message"))
     elif "registry" in options:
         kind = newest_known(table, sample(), lambda value: _Framed(options).kind(value)[0])
     else:
-        hint = 'write `schema = "order.desc"` under [sources.NAME.tables.TABLE], or `registry = "http://localhost:8081"` in the source'
+        hint = (
+            'write `schema = "order.desc"` under [sources.NAME.tables.TABLE], '
+            'or `registry = "http://localhost:8081"` in the source'
+        )
         raise fail("B6205", "messages of Protobuf need a schema", hint=hint)
     return pa.schema([pa.field(f.name, _arrow(f, (kind.full_name,))) for f in kind.fields])
 
 
 def decode(values: Sequence[bytes], columns: Sequence[Column], options: Mapping[str, Any]) -> Decoded:
-    """The rows; a message that cannot be read as its kind, or whose values do not fit, is refused."""
+    """Return the rows. A message that cannot be parsed as its type, or whose values do not fit, is rejected."""
     names, what = tuple(c.name for c in columns), "Protobuf of its schema"
     if "registry" in options:
         framed = _Framed(options)
@@ -74,7 +77,7 @@ def decode(values: Sequence[bytes], columns: Sequence[Column], options: Mapping[
 
 
 class _Framed:
-    """Messages that say their schema and their kind; a descriptor set of the project stands for the registry's schemas."""
+    """Messages that name their schema and type. A descriptor set of the project replaces the registry's schemas."""
 
     def __init__(self, options: Mapping[str, Any]):
         self.address, self.message = str(options["registry"]), options.get("message")
@@ -83,7 +86,7 @@ class _Framed:
         self.kinds: dict[tuple[int, tuple[int, ...]], Any] = {}
 
     def kind(self, value: bytes) -> tuple[Any, bytes]:
-        """The kind of a message, and its bytes without what says it. Raises RefusedMessage."""
+        """Return the type of a message, and its bytes without the header that names it. Raises RefusedMessage."""
         number = number_of(value)
         if number is None:
             raise RefusedMessage(NOT_FRAMED)
@@ -113,14 +116,14 @@ def _read(reader: tuple[Any, tuple[tuple[str, Get], ...]], value: bytes) -> Mapp
 
 @cache
 def _reader(kind: Any, names: tuple[str, ...]) -> tuple[Any, tuple[tuple[str, Get], ...]]:
-    """The class of a kind of message, and how the fields of these names are got."""
+    """Return the class of a message type, and getters of the fields with these names."""
     fields = kind.fields_by_name
     return library().GetMessageClass(kind), tuple((n, _getter(fields[n])) for n in names if n in fields)
 
 
 @cache
 def _getter(field: Any) -> Get:
-    """How the value of a field is got out of a message."""
+    """Return the function that reads a field of a message."""
     name = field.name
     if _is_map(field):
         one = _value(field.message_type.fields_by_name["value"])
@@ -134,7 +137,7 @@ def _getter(field: Any) -> Get:
 
 
 def _value(field: Any) -> Get:
-    """How a value of a field's type becomes one of Python."""
+    """Return the function that converts a value of a field's type to a Python value."""
     if field.type == ENUM:
         names = {n: v.name for n, v in field.enum_type.values_by_number.items()}
         return lambda v: names.get(v, str(v))
@@ -177,7 +180,7 @@ def _is_map(field: Any) -> bool:
 
 
 def _arrow(field: Any, above: tuple[str, ...]) -> pa.DataType:
-    """The type of a field's column; messages within themselves are JSON texts."""
+    """Return the type of a field's column. Recursive messages become JSON texts."""
     if _is_map(field):
         key, value = (field.message_type.fields_by_name[n] for n in ("key", "value"))
         return pa.map_(_arrow(key, above), _arrow(value, above))

@@ -1,6 +1,7 @@
-"""Schema registries as Confluent's: messages that name their schema by a number, and what the registry says of it.
+"""Client of schema registries with Confluent's protocol, whose messages name their schema by an id.
 
-In: messages, a registry's address. Out: numbers, the registry's answers. A message begins with a zero byte and the number in four bytes.
+In: messages, a registry's address. Out: ids, the registry's answers. A message begins with a zero byte and the id in
+four bytes.
 """
 
 from __future__ import annotations
@@ -22,21 +23,22 @@ from belvedere.values.rejections import Reason, RejectionKind
 PREFIX = 5
 TIMEOUT_SECONDS = 10.0
 NOT_THERE = (404, 422)
-"""The statuses with which a registry says that it does not have what is asked for."""
+"""Statuses of a registry that does not have the requested object."""
 ASK_AGAIN = 10.0
-"""Seconds after which a schema that was not there is asked for once more."""
+"""Seconds after which a missing schema is requested again."""
 _unknown: dict[tuple[str, int], tuple[Reason, float]] = {}
 Schema = TypeVar("Schema")
 NOT_FRAMED = Reason("does not begin with a schema id", RejectionKind.SCHEMA)
 
 
 def number_of(value: bytes) -> int | None:
-    """The number of the schema that a message names; None where it names none."""
+    """Return the schema id in a message; None if it has none."""
     return int.from_bytes(value[1:PREFIX], "big") if len(value) >= PREFIX and value[0] == 0 else None
 
 
 def newest_known(table: str, values: Sequence[bytes], get: Callable[[bytes], Schema]) -> Schema:
-    """The schema of the last message that names one which the registry has. Raises B6103 where none names any, B6205."""
+    """Return the schema of the last message with a schema that the registry has. Raises B6103 if there is none,
+    B6205."""
     framed = list({number_of(v): v for v in values if number_of(v) is not None}.values())
     if not framed:
         hint = f"send messages, or declare its columns under [sources.<name>.tables.{table}]"
@@ -50,14 +52,15 @@ def newest_known(table: str, values: Sequence[bytes], get: Callable[[bytes], Sch
 
 
 def format_of(address: str, number: int) -> str:
-    """The format of the messages of a schema: "avro", "protobuf" or "json". Raises B6205."""
+    """Return the format of a schema's messages: "avro", "protobuf" or "json". Raises B6205."""
     return str(
         registry_answer(address, f"/schemas/ids/{number}", f"schema {number}").get("schemaType") or "avro"
     ).lower()
 
 
 def registry_answer(address: str, path: str, what: str) -> Mapping[str, Any]:
-    """A registry's answer; a name and a password may be in its address. Raises B6205, which says `what` it does not give."""
+    """Return a registry's answer. The address may contain a name and a password. Raises B6205, which names the missing
+    `what`."""
     parts = urlsplit(address)
     host = parts.netloc.rpartition("@")[2]
     path, _, query = path.partition("?")
@@ -94,9 +97,10 @@ def _away(scheme: str, host: str, what: str, error: Exception) -> BelvedereError
 
 
 def of_message(number: int, address: str, get: Callable[[str, int], Schema]) -> Schema:
-    """The schema that a message names. Raises Refusal where the registry has none that can be read so, an `AwayError` where it is away.
+    """Return the schema that a message names.
 
-    What is not there is asked for again after some seconds: somebody may register it.
+    Raises Refusal if the registry has no valid schema of that id, an `AwayError` if it is unavailable. A missing schema
+    is requested again after `ASK_AGAIN` seconds, since it may be registered later.
     """
     refused, when = _unknown.get((address, number), (Reason(""), -ASK_AGAIN))
     if time.monotonic() - when < ASK_AGAIN:

@@ -1,4 +1,4 @@
-"""Plain text: the message is the value of the one column that is no metadata."""
+"""Plain text: the message is the value of the one column that is not metadata."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from belvedere.values.rejections import Reason, RejectionKind
 
 
 def columns(table: str, sample: Sample, options: Mapping[str, Any]) -> pa.Schema:
-    """One column of text."""
+    """Return one column of text."""
     return pa.schema([pa.field(COLUMN, pa.string())])
 
 
 def decode(values: Sequence[bytes], columns: Sequence[Column], options: Mapping[str, Any]) -> Decoded:
-    """The texts; bytes that are no UTF-8 are refused where the column is one of text."""
+    """Return the texts. In a text column, bytes that are not UTF-8 are rejected."""
     only = columns[0] if len(columns) == 1 else None
     if only is None or not (pa.types.is_string(only.type) or pa.types.is_binary(only.type)):
         named = ", ".join(f"{c.name} {type_text(c.type)}" for c in columns)
