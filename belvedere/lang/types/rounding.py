@@ -66,8 +66,10 @@ def rounded(scope: TypeScope, inner: Typed, places: exp.Expr | None) -> Typed:
 
 
 def _count(scope: TypeScope, places: exp.Expr) -> int:
-    """Return the number of places that a literal, a sum of literals or a cast of one gives. An expression without a
-    literal has its own diagnostic."""
+    """Return the number of places in a constant expression; 0 for NULL or a value that depends on the row.
+
+    Raises B3071 if only Spark can compute it.
+    """
     inner = simplify(places.copy().transform(_unwrapped))
     sign, literal = (-1, inner.this) if isinstance(inner, exp.Neg) else (1, inner)
     if isinstance(literal, exp.Null) or not is_constant(places):
