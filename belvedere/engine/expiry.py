@@ -80,9 +80,8 @@ def relation_bounds(
 
 
 class Expiry:
-    """Rows leave at the end of each epoch: those that bounds have made final, and those of inputs that are served for
-    a while only.
-    """
+    """Deletes rows at the end of each epoch: those that bounds have made final, and those of inputs that are only
+    served for a limited time."""
 
     def __init__(self, pipeline: Pipeline):
         self._pipeline = pipeline
@@ -149,8 +148,6 @@ def _least(needs: Iterator[Bounds]) -> Bounds:
 
 
 def _times(relation: Relation, bounds: Bounds) -> dict[str, int]:
-    """The bounds of its columns of time, in the order of the schema: the columns are a part of what is stored with
-    its rows.
-    """
+    """Return the bounds of its time columns, in the order of the schema. The columns are stored with its rows."""
     names = (c.name for c in relation.schema if c.type == TIMESTAMP)
     return {n: bounds[n] for n in names if bounds.get(n, FOREVER) != FOREVER}

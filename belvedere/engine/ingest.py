@@ -69,8 +69,9 @@ def in_order(
 def receive(
     given: pa.Table | Rows | SparkFrame, table: Input, first_uid: int, work: Work, times: ArrivalTimes = NO_TIMES
 ) -> StampedRows | None:
-    """Stamp what arrived, at these times; None where nothing did. Many rows of a data frame stay in Spark, and arrive
-    with the epoch.
+    """Stamp arrivals with these times, or return None if there are none.
+
+    Many rows of a data frame stay in Spark and arrive with the epoch.
     """
     if is_frame(given):
         rows = given.count()
@@ -146,9 +147,8 @@ def stamp(arrivals: pa.Table, table: Input, first_uid: int, clock: datetime, tim
 
 
 def _stamped_columns(table: Input, given: Collection[str]) -> Iterator[tuple[pa.Field, bool, bool]]:
-    """The columns of stamped rows, each with whether the arrivals have it, and whether the clock takes the place of
-    its NULLs.
-    """
+    """Yield the columns of stamped rows, each with whether the arrivals have it, and whether the clock replaces its
+    NULLs."""
     for field in table.schema.arrow.append(WEIGHT_FIELD):
         is_given = field.name in given
         yield field, is_given, is_given and field.name == ROWTIME and table.schema[ROWTIME].hidden
@@ -184,8 +184,9 @@ def _changes(table: Input, stamped: Rows, count: int, work: Work) -> Rows:
 
 
 def whole_input(table: Input, past: Rows, arrived: StampedRows | None, work: Work) -> Rows:
-    """All rows of an input that only grows: those of before, which were stamped then, and what arrives now. Nothing
-    is stored.
+    """Return all rows of an append-only input: earlier ones with their original stamps, and the arriving ones.
+
+    Nothing is stored.
     """
     names = past.schema.names
     now = () if arrived is None else arrived.stamped.batches(names)

@@ -183,8 +183,9 @@ def _parts(rows: Rows, marks: Iterable[BoundMark]) -> Iterator[_ProducerRows]:
 
 
 def _moved_by_frame(clocks: Clocks, table: Input, frame: SparkFrame, now: int) -> Clocks:
-    """The clocks after rows that are all used: their greatest times say all, so that none of them comes to the driver
-    to be judged.
+    """Return the clocks after rows that are all used.
+
+    Their greatest times determine the clocks, so none of the rows comes to the driver.
     """
     greatest = [f"max({quote(w.column)}) AS {quote(w.column)}" for w in table.watermarks]
     found = frame.selectExpr("count(*) AS _rows", *greatest).toArrow()

@@ -28,9 +28,7 @@ class Pipeline:
     by_cost: bool = True
     """Whether keyed operators and joins are recomputed whole in epochs in which most of their input changes."""
     at_read: Mapping[str, Node] = field(default_factory=dict)
-    """Views that no stage makes: the database computes them when they are read, by these plans over served
-    relations.
-    """
+    """Views without a stage. The database computes them at read time, by these plans over served relations."""
 
     def is_served(self, relation: str) -> bool:
         """Return whether a relation is read from outside the pipeline. Its rows are then results."""

@@ -50,9 +50,7 @@ class Task:
 
 
 class QueryBatching(Generic[Question, Answer]):
-    """Runs tasks; `together` answers questions that are asked at one time, each by an answer or by the error that it
-    raises.
-    """
+    """Runs tasks. `together` answers the queries of one round, each by an answer or by an error to raise."""
 
     def __init__(self, together: Callable[[Sequence[Question]], Sequence[Answer | Exception]]):
         self._together = together

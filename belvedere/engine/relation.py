@@ -16,9 +16,8 @@ from belvedere.schema import KEY, Schema
 
 
 def name_in_script(relation: str) -> str:
-    """A relation as the script calls it: `Hot` for an operator's own state (`Hot$1`) and for earlier definitions
-    (`Hot~1`).
-    """
+    """Return a relation under its name in the script: `Hot` for an operator's own state (`Hot$1`) and for earlier
+    definitions (`Hot~1`)."""
     return shown_names(relation.partition("$")[0]).partition("~")[0].partition(" (definition")[0]
 
 
@@ -72,8 +71,9 @@ class Relation:
 
     @property
     def loses_rows(self) -> bool:
-        """Whether rows leave that still count: what is there is enough for its readers key by key, and not
-        all of it.
+        """Return whether rows are deleted that still count.
+
+        The stored rows are then enough for its readers key by key, but not complete.
         """
         return bool(self.final or self.serves)
 

@@ -74,9 +74,8 @@ class Stage:
     After a recomputation they describe the differences.
     """
     defers: ClassVar[bool] = False
-    """Whether it can leave its change to be computed within the query of its one reader, so that the output needs no
-    rows of its own.
-    """
+    """Whether its change can be computed within the query of its only reader, so that the output needs no rows of its
+    own."""
     reads_once: ClassVar[bool] = False
     """Whether the stage reads each change in one query, so that the computation of the change can be a part of that
     query."""
@@ -146,8 +145,9 @@ class Stage:
     # --- expiry: which rows bounds make final
 
     def bounds(self, inputs: Known, relations: Mapping[str, Bounds]) -> Bounds:
-        """The bounds of the output's columns; `relations` are those before it, `inputs` the bounds of settled
-        inputs.
+        """Return the bounds of the output's columns.
+
+        `relations` are those before it, `inputs` the bounds of final inputs.
         """
         if any(needs_clock(n) for n in self.plan.walk()):
             return {}  # time alone removes rows
@@ -158,9 +158,8 @@ class Stage:
         return own
 
     def reads_from(self, slot: Slot, now: BoundsNow) -> Bounds:
-        """Bounds of a slot's columns below which the stage looks no row up again; empty where it needs rows however
-        old.
-        """
+        """Return bounds of a slot's columns below which the stage never looks up a row again; empty if it needs rows of
+        any age."""
         return {}
 
     def final_states(self, relations: Mapping[str, Bounds]) -> Mapping[str, Bounds]:

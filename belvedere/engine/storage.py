@@ -96,8 +96,9 @@ class Storage:
     # --- look-ups
 
     def look_up(self, name: str, by: str | None, keys: Keys) -> pa.RecordBatchReader:
-        """Rows as they are now whose `by` (a path or `_key`) is among `keys`; all for None. A table has no paths, and
-        takes one array.
+        """Return the present rows whose `by` (a path or `_key`) is among `keys`; all for None.
+
+        A table has no paths, and accepts one array.
         """
         found = self._arrangement(name)
         if found is None:
@@ -122,16 +123,16 @@ class Storage:
     def look_up_span(
         self, name: str, by: str, key: int, column: str, low: int | None, high: int | None
     ) -> pa.RecordBatchReader:
-        """Rows whose path `by` is `key` with `low <= column <= high` (as numbers); None = unbounded, below with the
-        NULLs.
+        """Return rows whose path `by` is `key` with `low <= column <= high` (as numbers).
+
+        None = unbounded; a lower bound of None includes NULLs.
         """
         found = self.state.arrangements[name]
         return _reader(found, found.look_up_span(by, key, column, low, high))
 
     def place(self, name: str, by: str, key: int, column: str, value: int, count: int, after: bool) -> int | None:
-        """The number in `column` of the row that is `count` rows before (`after`: behind) all with `value`, of those
-        of one key.
-        """
+        """Return the number in `column` of the row `count` rows before (`after`: after) all rows of one key with
+        `value`."""
         return self.state.arrangements[name].place(by, key, column, value, count, after)
 
     def count(self, name: str) -> int:
@@ -150,9 +151,7 @@ class Storage:
             self._write(name, self._transaction.append, rows, self.tables[name].arrow.names)
 
     def append_stream(self, name: str, rows: pa.RecordBatchReader) -> None:
-        """The same of rows that stream in with the columns that are stored; they are kept only where they are read
-        twice, or later.
-        """
+        """Insert streamed rows with only the stored columns. They are kept only if they are read twice, or later."""
         found = self._arrangement(name)
         if not self.is_served(name):
             if found is not None:

@@ -23,9 +23,8 @@ from belvedere.store.protocol import Reader, Store
 DOCUMENT = "_state"
 STATE_ENDING, JOURNAL_ENDING = ".state", ".intake"
 MIN_RUN_BYTES, MAX_RUN_BYTES = 1 << 20, 1 << 30
-"""The bound of a run is between these, whatever memory there is: many runs are slow to look up, and Arrow's texts end
-at 2 GB.
-"""
+"""Limits for the maximum size of a run in bytes, for any memory: many runs are slow to look up, and Arrow's texts end
+at 2 GB."""
 
 
 def open_state(
@@ -140,14 +139,12 @@ def beside(url: str) -> Path:
 
 
 def folder_of(url: str, script: Path, ending: str) -> Path:
-    """A folder for what belongs to stores of one place: beside a store's file; for stores on a server beside the
-    script.
-    """
+    """Return a folder for files of stores of one place: beside a store's file; for stores on a server beside the
+    script."""
     return (file_of(url) or script.resolve()).with_suffix(ending)
 
 
 def state_root(url: str, script: Path, named: Path | str | None) -> Path | str | None:
-    """Where the state of a script's store lies: where the project names a place, for a store on a server beside the
-    script.
-    """
+    """Return the place of the state of a script's store: the place that the project names, or for a store on a server
+    beside the script."""
     return named or (None if file_of(url) else folder_of(url, script, STATE_ENDING))

@@ -54,14 +54,13 @@ class EpochContext:
     """The clocks of the inputs' event-time columns after this epoch's rows."""
     costs: Costs = field(default_factory=lambda: Costs(False))
     whole: dict[str, Rows] = field(default_factory=dict)
-    """All rows so far, with those of this epoch, of inputs that are not stored and were read again, for what is
-    fresh.
-    """
+    """All rows so far, including this epoch's, of unstored inputs that were re-read for fresh relations."""
     final_results: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Columns and bounds by relation before this epoch. Rows below these bounds are final and are not recomputed."""
     resumed: bool = False
-    """Whether the changes are those of several epochs, which a stage in quarantine has missed: stored rows have had
-    them already.
+    """Whether the changes are those of several epochs that a stage in quarantine has missed.
+
+    Stored rows already include them.
     """
 
 
@@ -164,9 +163,8 @@ class Work:
         self.storage.overwrite(relation, by, keys, rows)
 
     def is_apart(self, rows: Rows) -> bool:
-        """Whether rows are elsewhere, and enough for tasks in other processes to look up and change what is stored of
-        them.
-        """
+        """Return whether rows are outside the driver and numerous enough for tasks in other processes to look up and
+        change state."""
         return not rows.is_collected and self.compute.spreads(rows.num_rows)
 
     def mapped(
@@ -204,8 +202,9 @@ class Work:
         self.compute.put(self.name(scan, kind), rows)
 
     def put_deltas(self) -> bool:
-        """Make the views of the slots' changes (empty ones too), where there is any or the output is new; whether
-        there is any.
+        """Create the views of the slots' changes (including empty ones) if there are changes or the output is new.
+
+        Return whether there are any.
         """
         if not self.is_touched:
             return False  # most stages of a script in most epochs
@@ -215,9 +214,7 @@ class Work:
         return any(d is not None for d in self.deltas)
 
     def put_rows(self, keys: ColumnValues | None) -> None:
-        """Make the views of the slots' rows that have these keys (None: of all), and of operators over them that are
-        no SQL.
-        """
+        """Create the views of the slots' rows with these keys (None: all), and of non-SQL operators over them."""
         count = 0
         for slot, _ in self.slots:
             rows = self.look_up(slot.relation, None if keys is None else slot.path, keys)

@@ -127,9 +127,8 @@ class Isolation:
         return any(s.reads_clock for s in self.pipeline.stages if s.output in inside)
 
     def is_allowed(self, stage: str) -> bool:
-        """Whether the script lets it be in quarantine: what it says of the view, or of the views that are made of a
-        private one.
-        """
+        """Return whether the script allows the stage to be in quarantine, by its setting for the view or for views that
+        use a private one."""
         made = next(s for s in self.pipeline.stages if s.output == stage)
         subscription = self.catalog.subscriptions.get(made.owner)
         owner, said = made.owner if subscription is None else subscription.view, self.catalog.hints.on_error
@@ -140,9 +139,8 @@ class Isolation:
         return all(said.get(i) is OnError.QUARANTINE for i in (shown if is_private and shown else [owner]))
 
     def why_not(self, stage: str) -> str | None:
-        """Return why the stage cannot be recomputed, so that it has to resume with its missed changes; None if it
-        can.
-        """
+        """Return why the stage cannot be recomputed and must resume with its missed changes, or None if it can be
+        recomputed."""
         made = {s.output: s for s in self.pipeline.stages}
         if emits_changes(made[stage]):
             return "it continues after its last event"

@@ -32,9 +32,7 @@ Batch = TypeVar("Batch", pa.Table, pa.RecordBatch)
 
 
 class PassedRows:
-    """Bytes of rows that have come into this process since its start: from Spark, scratch files, sources, and found
-    in state.
-    """
+    """Bytes of rows that have come into this process since its start: from Spark, scratch files, sources and state."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -98,8 +96,9 @@ def is_frame(rows: pa.Table | Rows | SparkFrame) -> TypeGuard[SparkFrame]:
 
 
 class Rows:
-    """A relation's rows: an Arrow table, scratch files, or a data frame; a frame also becomes a table once asked for
-    one.
+    """A relation's rows: an Arrow table, scratch files, or a data frame.
+
+    A frame also becomes a table once a table is requested.
     """
 
     def __init__(
@@ -304,9 +303,8 @@ def _batch_rows(file: pq.FileMetaData) -> int:
 
 @dataclass(frozen=True)
 class ColumnValues:
-    """Values of one column of some rows: distinct and in one array where all rows are in the driver, else streamed
-    from their files.
-    """
+    """Values of one column of some rows: distinct and in one array if all rows are in the driver, else streamed from
+    their files."""
 
     parts: tuple[tuple[Rows, str], ...]
     array: pa.Array | None

@@ -24,8 +24,9 @@ FEW_BYTES = 1 << 20
 """Maximum number of bytes that are kept without a file."""
 PREFIX = "read-"
 observe: Callable[[Any], tuple[Any, Callable[[], int]]] | None = None
-"""In a cluster: a data frame that counts its rows while it is written. A folder that is not shared would lose them in
-silence.
+"""In a cluster: function that makes a data frame count its rows while it is written.
+
+Files in an unshared folder would be lost silently.
 """
 
 

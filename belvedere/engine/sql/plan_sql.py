@@ -281,8 +281,9 @@ def print_expression(expr: Expr) -> str:
 
 
 def _readable(expr: Expr) -> Expr:
-    """The expression with texts made of bytes that are UTF-8: what is not becomes U+FFFD, as Spark shows it; no store
-    keeps other texts.
+    """Make texts made of bytes valid UTF-8: invalid bytes become U+FFFD, as Spark shows them.
+
+    No store holds other texts.
     """
     root = exp.Paren(this=expr)
     for cast in list(root.find_all(exp.Cast)):
@@ -295,8 +296,9 @@ def _readable(expr: Expr) -> Expr:
 
 
 def _is_text(expr: Expr) -> bool:
-    """Whether an expression is a literal or NULL, or a cast of such: Spark wants to see that it is a constant, as a
-    format is.
+    """Return whether an expression is a literal or NULL, or a cast of one.
+
+    Spark requires visible constants in places such as formats.
     """
     while isinstance(expr, exp.Cast | exp.Paren) and not (isinstance(expr, exp.Cast) and expr.to.is_type("binary")):
         expr = expr.this

@@ -107,8 +107,9 @@ def identity_columns(relation: Relation) -> str:
 
 
 def _hash_item(path: Path, schema: Schema) -> str:
-    """The hash that readers look the rows up by. A value that cannot be computed fails where a reader computes it,
-    not here.
+    """Return the hash by which readers look rows up.
+
+    An expression that fails does so where a reader computes it, not here.
     """
     exprs = tuple(e if isinstance(e, exp.Column) else forgiving(e, schema) for e in path.exprs)
     return f"{path_hash(exprs, path.types)} AS {quote(path.name)}"
