@@ -22,34 +22,37 @@ from belvedere.project.settings import Source
 
 
 def tables(source: Source) -> Sequence[str]:
-    """The tables of the source's schema. Raises B6220, B6222."""
+    """Return the tables of the source's schema. Raises B6220, B6222."""
     with Server(source) as server:
         return server.tables()
 
 
 def columns(source: Source, table: str) -> pa.Schema:
-    """The columns of a table; those of its key are marked. Raises B6220, B6222."""
+    """Return the columns of a table; those of its key are marked. Raises B6220, B6222."""
     with Server(source) as server:
         return server.table(table).schema
 
 
 def parts(source: Source, imports: Sequence[Imported]) -> Sequence[SourcePart]:
-    """The tables of the source's schema, and its slot. Raises B6220, B6222."""
+    """Return the tables of the source's schema, and its slot. Raises B6220, B6222."""
     return table_parts(source, imports)
 
 
 def sample(requested: FeedRequest, rows: int, spark: Callable[[], object]) -> Sampled:
-    """The first and last rows by the key, and whether the log can be read; no slot is made. Raises B6101, B6220, B6222, B6223, B6226."""
+    """Return the first and last rows by the key, and whether the log can be read; creates no slot.
+
+    Raises B6101, B6220, B6222, B6223, B6226.
+    """
     return sampled_table(requested, rows)
 
 
 def open_feed(requested: FeedRequest) -> TableFeed:
-    """A table from its offset on."""
+    """Open the feed of a table at its offset."""
     return open_table(requested)
 
 
 def open_outlet(outgoing: Outgoing) -> PostgresOutlet:
-    """An export on its way into a table."""
+    """Open the writer of one export to a table."""
     return PostgresOutlet(outgoing)
 
 

@@ -1,7 +1,7 @@
-"""Rows of COPY in Postgres' format for texts.
+"""Rows of COPY in Postgres' text format.
 
-In: pieces of what the server sends. Out: blocks of rows. Most are read by Arrow, as columns of texts; a block with values that are escaped
-in some way, or that are no UTF-8, as rows of bytes: whether these are texts is for who makes columns of them.
+In: chunks from the server. Out: blocks of rows. Arrow parses most of them into columns of texts. A block with escaped
+values, or with bytes that are not UTF-8, becomes rows of bytes, and the conversion to columns checks these.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from pyarrow import csv
 Copied: TypeAlias = tuple[bytes | None, ...]
 Block: TypeAlias = pa.Table | list[Copied]
 BLOCK_BYTES = 4 << 20
-"""Bytes that are read at once."""
+"""Number of bytes read at once."""
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 _MEANINGS = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 _NULL = rb"\N"
 _MARK = "\ufeff".encode()
-"""Arrow leaves it out at the beginning of what it reads."""
+"""Byte order mark, which Arrow drops at the beginning of its input."""
 _PARSED = csv.ParseOptions(
     delimiter="\t", quote_char=False, double_quote=False, escape_char=False, ignore_empty_lines=False
 )
 
 
 def copied_blocks(pieces: Iterable[bytes | bytearray | memoryview], columns: Sequence[str]) -> Iterator[Block]:
-    """The rows; a line break within a value is escaped, so that each line is a row."""
+    """Yield the rows in blocks. A line break within a value is escaped, so each line is a row."""
     held, size = list[bytes](), 0
     for piece in pieces:
         held.append(bytes(piece))
@@ -44,7 +44,7 @@ def copied_blocks(pieces: Iterable[bytes | bytearray | memoryview], columns: Seq
 
 
 def rows_of_block(block: Block) -> list[Copied]:
-    """Its rows, one by one."""
+    """Return the rows of a block, one by one."""
     if isinstance(block, list):
         return block
     columns = [c.cast(pa.binary()).to_pylist() for c in block.columns]

@@ -1,7 +1,7 @@
-"""One table's side of a change feed.
+"""The change feed of one table.
 
-In: what the feed is opened for, the source's slot. Out: spans of the log, and the table's rows with weights: those of the first read,
-then what has changed. Rows whose values have no place in their columns are rejected.
+In: the feed's parameters, the source's slot. Out: ranges of the log, and the table's rows with weights: those of the
+first read, then the changes. Rows whose values do not fit their columns are rejected.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _readers: dict[tuple[str, str], SlotReader] = {}
 
 
 def open_table(requested: FeedRequest) -> TableFeed:
-    """A table of a source, and its part in the source's slot. Raises B6222 where another source of the script reads the slot."""
+    """Open the feed of a table, and add it to the source's slot. Raises B6222 if another source of the script reads the
+    slot."""
     server = Server(requested.source)
     key = (server.url, server.slot)
     known = _readers.get(key)
@@ -60,7 +61,7 @@ def open_table(requested: FeedRequest) -> TableFeed:
 
 
 def sampled_table(requested: FeedRequest, rows: int) -> Sampled:
-    """Some rows of a table as a first read would take them."""
+    """Return some rows of a table as a first read would accept them."""
     with Server(requested.source) as server:
         feed = TableFeed(requested, SlotReader(server, lambda: None))
         taken = _AcceptedRows(feed, is_first=True)
@@ -71,7 +72,7 @@ def sampled_table(requested: FeedRequest, rows: int) -> Sampled:
 
 
 def _obstacles(server: Server, feed: TableFeed) -> Iterator[Diagnostic]:
-    """Why the table's log cannot be read."""
+    """Yield the reasons that the table's log cannot be read."""
     for question in (lambda: published(server, {feed.table.name: feed.table}), server.confirmed):
         try:
             question()
@@ -80,7 +81,7 @@ def _obstacles(server: Server, feed: TableFeed) -> Iterator[Diagnostic]:
 
 
 class TableFeed:
-    """A table, and how far it was read."""
+    """The feed of a table, with its progress."""
 
     def __init__(self, requested: FeedRequest, reader: SlotReader):
         self.id, self.columns, self.reader, self.former = (
@@ -107,7 +108,7 @@ class TableFeed:
         return None if batch is None else OffsetRange(self.reader.after(self.table.name, batch).as_document(), batch)
 
     def read(self, spark: SparkSession, span: OffsetRange) -> Arrived:
-        """The rows of a batch."""
+        """Return the rows of a batch."""
         batch, name = cast(Batch, span.content), self.table.name
         changes = batch.changes[name]
         taken = _AcceptedRows(self, is_first=name in batch.whole)
@@ -121,16 +122,16 @@ class TableFeed:
         return Arrived(taken.rows.rows(), tuple(taken.rejected), taken.refused, notices=notices, is_emptied=is_emptied)
 
     def committed(self, span: OffsetRange) -> None:
-        """The batch is in the store."""
+        """Record that the batch is in the store."""
         self.reader.committed(self.table.name, cast(Batch, span.content))
 
     def close(self) -> None:
-        """Leave the slot to the others."""
+        """Remove the table from the slot, which other tables may still use."""
         self.reader.leave(self.table.name)
 
 
 class _AcceptedRows:
-    """Rows on their way: those that fit, and those that are rejected, which do not stay as they were either."""
+    """Collector of accepted and rejected rows. A rejected row also deletes its earlier version."""
 
     def __init__(self, feed: TableFeed, is_first: bool):
         self.feed, self.is_first = feed, is_first
@@ -140,7 +141,7 @@ class _AcceptedRows:
         self.refused = 0
 
     def add_copied(self, block: Block) -> None:
-        """Rows of a first read: whole columns where all values have a place."""
+        """Add rows of a first read, by whole columns if all values fit."""
         if isinstance(block, pa.Table):
             found = [column_of(a.combine_chunks(), c) for a, c in zip(block.columns, self.feed.columns, strict=True)]
             if not any(wrong for _, wrong in found):
@@ -150,7 +151,7 @@ class _AcceptedRows:
         self.add([(1, row) for row in rows_of_block(block)])
 
     def add(self, rows: Sequence[tuple[int, ArrivedRow]]) -> None:
-        """Rows with weights; of those that go only the key counts."""
+        """Add rows with weights. For deleted rows only the key is used."""
         if not rows:
             return
         misfits: dict[int, Reason] = {}

@@ -1,7 +1,8 @@
-"""A table that a run follows: which of its columns the input has, and whether it is still the table that the store's rows are of.
+"""A table that a run follows: the input's columns in it, and whether it is still the table of the stored rows.
 
-In: the input's columns and key, the position in the epoch's row, the table as it is now. Out: where the columns are in rows of the log, and
-why the table has to be read whole. Rows of the log are read by the columns of their time: those of the position, or of now.
+In: the input's columns and key, the position in the epoch's row, the table as it is now. Out: the places of the columns
+in rows of the log, and the reason if the table must be read completely. Rows of the log are parsed with the columns at
+their time: those of the position, or the present ones.
 """
 
 from __future__ import annotations
@@ -25,29 +26,30 @@ class Followed:
     source: str
     name: str
     quoted: str
-    """As statements name it."""
+    """Its quoted name for statements."""
     types: Mapping[str, str]
     """Types of the columns, in order."""
     key: tuple[str, ...]
     position: LogPosition | None
     whole: str | None = None
-    """Why it is read whole though the store has rows of it."""
+    """The reason that it is read completely although the store has rows of it."""
     is_partitioned: bool = False
     _states: tuple[TableState, ...] = ()
     _known: dict[int, _Places | None] = field(default_factory=dict)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns."""
+        """Return the names of the columns."""
         return tuple(self.types)
 
     @cached_property
     def key_places(self) -> tuple[int, ...]:
-        """The places of the key's columns among the input's."""
+        """Return the indexes of the key's columns among the input's columns."""
         return tuple(n for n, c in enumerate(self.columns) if c in self.key)
 
     def attnums(self, now: Table) -> dict[str, int]:
-        """The numbers of the input's columns: by name, or that of a column which was renamed since. Raises B6223, B6226."""
+        """Return the numbers of the input's columns: by name, or by number if a column was renamed. Raises B6223,
+        B6226."""
         before = self.position.attnums if self.position is not None and self.position.table.oid == now.state.oid else {}
         found: dict[str, int] = {}
         logged = {c.number for c in now.state.columns if not c.is_generated}
@@ -62,7 +64,8 @@ class Followed:
         return found
 
     def read_whole_because(self, now: Table, attnums: Mapping[str, int]) -> str | None:
-        """Why the rows that the store has are not those of the table: what was done to it is not in the log."""
+        """Return the reason that the stored rows differ from the table's because of changes that are not in the log;
+        else None."""
         if self.position is None:
             return None
         before, state = self.position.table, now.state
@@ -86,12 +89,12 @@ class Followed:
         return _other_values(before, state, attnums)
 
     def begin(self, now: Table) -> None:
-        """A look begins: rows of the log are as the position says, or as the table is now."""
+        """Start a look: rows of the log have the columns of the position, or the present ones."""
         self._states = (now.state,) if self.position is None else (self.position.table, now.state)
         self._known, self.is_partitioned = {}, now.is_partitioned
 
     def unknown(self, change: RowChange) -> str | None:
-        """Why the log does not say what a change has done to the input's rows; None where it does."""
+        """Return the reason that the log does not show a change's effect on the input's rows; None if it does."""
         places = self._places(change.relation)
         if places is None:
             return "its columns were changed more than once"
@@ -104,24 +107,24 @@ class Followed:
         return None if is_found else "its replica identity was temporarily another one"
 
     def rows_of(self, change: RowChange) -> tuple[Row | None, Row | None]:
-        """The old and the new row of a change, by the input's columns."""
+        """Return the old and the new row of a change, with the input's columns."""
         places = self._places(change.relation)
         assert places is not None
         old = _row(change.old, places)
-        if old is not None and self.is_partitioned:  # it says to be whole where its partition has logged the key alone
+        if old is not None and self.is_partitioned:  # it is marked complete although its partition logged the key alone
             old = tuple(v if n in self.key_places else Unchanged.VALUE for n, v in enumerate(old))
         return old, _row(change.new, places)
 
     def _places(self, relation: LoggedTable) -> _Places | None:
         """Return the positions of the columns in rows of the log; None if the table's state at that time is unknown."""
-        if id(relation) not in self._known:  # the rows of a look have it: it lives as long
+        if id(relation) not in self._known:  # rows of a look refer to it, so its id stays unique
             assert self.position is not None
             attnums = [self.position.attnums[c] for c in self.columns]
             self._known[id(relation)] = _places_of(relation, self._states, attnums)
         return self._known[id(relation)]
 
     def gained(self, now: TableState) -> list[str]:
-        """The columns that came since."""
+        """Return the columns that were added since."""
         if self.position is None or self.position.table.oid != now.oid:
             return []
         before = self.position.table.names
@@ -138,7 +141,7 @@ def _places_of(relation: LoggedTable, states: tuple[TableState, ...], attnums: l
 
 
 def _numbers_of(relation: LoggedTable, state: TableState) -> list[int] | None:
-    """The numbers of the columns of rows of the log, which may be without generated ones; None where a table had other columns."""
+    """Return the numbers of a log row's columns, which may lack generated ones; None if the table had other columns."""
     found, left = list[int](), list(relation.columns)
     for column in state.columns:
         if left and left[0] == (column.name, column.type):
@@ -150,7 +153,7 @@ def _numbers_of(relation: LoggedTable, state: TableState) -> list[int] | None:
 
 
 def _other_values(before: TableState, now: TableState, attnums: Mapping[str, int]) -> str | None:
-    """Why values are written otherwise than before, though no row was."""
+    """Return the reason that values are written differently although no row changed; else None."""
     types, known = {c.number: c.type for c in before.columns}, {c.number: c.type for c in now.columns}
     for column, number in attnums.items():
         pair = {types.get(number, known[number]), known[number]}
@@ -169,7 +172,7 @@ def _row(row: Row | None, places: _Places) -> Row | None:
 
 
 def _column_gone(source: str, table: Table, column: str) -> BelvedereError:
-    """The diagnostic B6226."""
+    """Return the diagnostic B6226."""
     statement = f"ALTER TABLE {table.quoted} ADD COLUMN {in_quotes(column)} ..."
     hint = f"add it again: {statement}; the table is then read whole. Or begin with a new store"
     return fail("B6226", f'column "{column}" of table "{table.name}" is gone in source "{source}"', hint=hint)

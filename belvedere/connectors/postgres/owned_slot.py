@@ -14,11 +14,11 @@ from belvedere.connectors.postgres.slot_making import SlotMaking
 from belvedere.errors import BelvedereError, fail
 
 SLOTS = "postgres_slots"
-"""The document of the store that has the slots which it has made: sources by server and slot."""
+"""Name of the store's document with the slots that it has created: sources by server and slot."""
 
 
 class OwnedSlot:
-    """A slot, and whether it is the store's."""
+    """A slot, and whether the store owns it."""
 
     def __init__(self, server: Server, notes: NoteStore | None):
         self.server, self.notes = server, notes
@@ -26,9 +26,9 @@ class OwnedSlot:
         self._made: set[str] = set()
 
     def confirmed(self, is_known: bool) -> int:
-        """How far it was confirmed; it is made where it is not there, unless the store has a position in it (`is_known`).
+        """Return the confirmed position. Create a missing slot, unless the store has a position in it (`is_known`).
 
-        Raises B6222 where it is another's, B6225 where it is gone, B6227 while it waits to be made.
+        Raises B6222 if another client owns it, B6225 if it is lost, B6227 while its creation waits.
         """
         if self._making is not None:
             return self._finish()
@@ -44,7 +44,8 @@ class OwnedSlot:
         if not self._is_own():
             name = self.server.slot
             hint = (
-                f'write `slot = "{next_slot(name)}"` for source "{self.server.source}"; or, if it is no longer used, drop it: '
+                f'write `slot = "{next_slot(name)}"` for source "{self.server.source}"; '
+                "or, if it is no longer used, drop it: "
                 f"{drop_statement(name)}"
             )
             raise fail("B6222", f'the slot "{name}" exists already, and was not created by this store', hint=hint)
@@ -66,7 +67,7 @@ class OwnedSlot:
         return f"{self.server.system()[0]}/{self.server.slot}"
 
     def _note(self, is_made: bool = True) -> None:
-        """Before it is made: where the process is killed, the next start knows it."""
+        """Record the slot before it is created, so the next start recognizes it if the process is killed."""
         name = self._name()
         self._made = {name} if is_made else set()
         if self.notes is not None:

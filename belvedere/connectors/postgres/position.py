@@ -1,7 +1,8 @@
-"""How far a table was read, and of what: the offset of an input in the epoch's row.
+"""The position of a table in the log: the offset of an input in the epoch's row.
 
-In: the document of the epoch's row, or what a look at the server has found. Out: the same as values that can be compared. Whatever is not
-as it was when the position was written is found by these numbers and not by names: a table of the same name may be another table.
+In: the document of the epoch's row, or the state of the server. Out: the same as comparable values. Objects that were
+replaced since the position was written are recognized by their numbers, not by names: a table of the same name may be
+another table.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ class TransactionSnapshot:
 
     @classmethod
     def of_text(cls, text: str, position: int) -> TransactionSnapshot:
-        """`xmin:xmax:running,...` as Postgres writes it."""
+        """Parse `xmin:xmax:running,...` as Postgres writes it."""
         xmin, xmax, running = text.split(":")
         return cls(int(xmin), int(xmax), frozenset(map(int, running.split(","))) if running else frozenset(), position)
 
     @property
     def text(self) -> str:
-        """As `of_text` takes it."""
+        """Return the text that `of_text` parses."""
         return f"{self.xmin}:{self.xmax}:{','.join(map(str, sorted(self.running)))}"
 
     def saw(self, transaction: LoggedTransaction) -> bool:
-        """Whether the first read has what the transaction did. (The log has the lower 32 bits of its number.)"""
+        """Return whether the first read saw the transaction. (The log has the lower 32 bits of its number.)"""
         if transaction.end > self.position:
             return False
         number = (self.xmax & ~0xFFFFFFFF) | transaction.xid
@@ -48,7 +49,8 @@ class TransactionSnapshot:
 
 @dataclass(frozen=True)
 class LogState:
-    """Which log a position is of: the server and its timeline, the slot, the publication (its number, and who wrote its row)."""
+    """Identity of a log: server and timeline, slot, publication (its number, and the transaction that wrote its
+    row)."""
 
     system: str
     timeline: int
@@ -56,7 +58,7 @@ class LogState:
     publication: tuple[int, str]
 
     def as_document(self) -> dict[str, Any]:
-        """The state as JSON data."""
+        """Return the state as JSON data."""
         return {
             "system": self.system,
             "timeline": self.timeline,
@@ -66,17 +68,18 @@ class LogState:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> LogState:
-        """The state that `as_document` wrote."""
+        """Read the state from the result of `as_document`."""
         oid, writer = document["publication"]
         return cls(document["system"], document["timeline"], document["slot"], (oid, writer))
 
 
 @dataclass(frozen=True)
 class LogPosition:
-    """How far a table was read; `snapshot` until the log is past its first read.
+    """Progress of a table; `snapshot` is set until the log is past its first read.
 
-    `attnums` are the numbers of the input's columns in the table, by their names in the script, `types` their types in it, and
-    `key` those of its key. `last` is the last transaction of the publication that was read: where it ends, and its number.
+    `attnums` and `types` are the numbers and types of the input's columns in the table, by their names in the script;
+    `key` has the numbers of its key. `last` is the last transaction of the publication that was read: its end, and its
+    number.
     """
 
     lsn: int
@@ -89,7 +92,7 @@ class LogPosition:
     last: tuple[int, int] | None = None
 
     def as_document(self) -> dict[str, Any]:
-        """The position as JSON data."""
+        """Return the position as JSON data."""
         found: dict[str, Any] = {"lsn": self.lsn} | self.log.as_document()
         found |= {"table": self.table.as_document(), "attnums": dict(self.attnums), "types": dict(self.types)}
         found["key"] = list(self.key)
@@ -100,7 +103,7 @@ class LogPosition:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> LogPosition | None:
-        """The position that `as_document` wrote; None for an empty document."""
+        """Read the position from the result of `as_document`; None for an empty document."""
         if "lsn" not in document:
             return None
         first = document.get("snapshot")

@@ -29,7 +29,10 @@ WHERE p.pubname = %s AND p.schemaname = %s AND p.tablename = ANY(%s)
 
 
 def published(server: Server, tables: Mapping[str, Table]) -> tuple[tuple[int, str], dict[str, Table]]:
-    """The publication's number and who wrote its row, and the tables with their places in it. Raises B6222, B6223, B6224."""
+    """Return the publication's number and the writer of its row, and the tables with their entries.
+
+    Raises B6222, B6223, B6224.
+    """
     ((level,),) = server.ask("SELECT current_setting('wal_level')")
     if level != "logical":
         hint = "set `wal_level = logical` and restart the server"
@@ -53,12 +56,12 @@ def published(server: Server, tables: Mapping[str, Table]) -> tuple[tuple[int, s
 
 
 def with_place(table: Table, published: int, moved: str) -> Table:
-    """A table with its place in a publication."""
+    """Return a table with its entry in a publication."""
     return replace(table, state=replace(table.state, published=published, moved=moved))
 
 
 def _check(server: Server, table: Table, places: Mapping[str, tuple[Any, ...]], by_root: bool) -> None:
-    """Raise what is wrong with a table's place in the publication."""
+    """Raise an error if a table's entry in the publication is not usable."""
     name, quoted = table.name, table.quoted
     if table.is_secured:
         hint = "let the role bypass the policies: ALTER ROLE ... BYPASSRLS"
@@ -67,7 +70,10 @@ def _check(server: Server, table: Table, places: Mapping[str, tuple[Any, ...]], 
         )
     if table.is_partitioned and not by_root:
         hint = f"the owner runs: {_altered(server)} SET (publish_via_partition_root = true)"
-        message = f'the publication "{server.publication}" publishes changes of table "{name}" under the names of its partitions'
+        message = (
+            f'the publication "{server.publication}" publishes changes of table "{name}" under the names of '
+            "its partitions"
+        )
         raise fail("B6224", message, hint=hint)
     if not table.is_logged:
         hint = f"the owner runs: ALTER TABLE {quoted} SET LOGGED"
@@ -88,7 +94,8 @@ def _check(server: Server, table: Table, places: Mapping[str, tuple[Any, ...]], 
 
 
 def _check_partitions(server: Server, table: Table) -> None:
-    """Each partition has a log of its own, and a replica identity by which it has to find rows by the table's key."""
+    """Check the replica identity of each partition: it must include the table's key, since each partition has its own
+    log."""
     for partition in table.partitions:
         what = f'partition "{partition.name}" of table "{table.name}" of source "{server.source}"'
         if not partition.is_logged:
@@ -104,7 +111,8 @@ def _check_partitions(server: Server, table: Table) -> None:
 
 
 def _check_generated(server: Server, table: Table) -> None:
-    """From Postgres 18 on a table's own updates fail where its log is to have a whole row, and cannot have a generated column."""
+    """Check generated columns. From Postgres 18 on, REPLICA IDENTITY FULL without them makes the table's updates
+    fail."""
     if server.connection.info.server_version < 180000:
         return
     ((kind,),) = server.ask("SELECT pubgencols::text FROM pg_publication WHERE pubname = %s", server.publication)
@@ -121,12 +129,12 @@ def publication_statement(server: Server, tables: Iterable[str]) -> str:
 
 
 def addition_statement(server: Server, tables: Iterable[str]) -> str:
-    """The same for tables that the publication is to have too."""
+    """Return the statement that adds these tables to the publication."""
     return f"{_altered(server)} ADD TABLE {_listed(server, tables)}"
 
 
 def left_publication(server: Server, table: str) -> BelvedereError:
-    """The diagnostic B6225 of a table whose changes were not logged for a while."""
+    """Return the diagnostic B6225 of a table whose changes were not logged for a while."""
     return server.slot_lost(f'table "{table}" was temporarily not in the publication "{server.publication}"')
 
 

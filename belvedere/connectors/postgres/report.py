@@ -19,11 +19,14 @@ SELECT c.relname,
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY 1
 """
-_SLOT = "SELECT (confirmed_flush_lsn - '0/0')::int8, wal_status, active, plugin FROM pg_replication_slots WHERE slot_name = %s"
+_SLOT = (
+    "SELECT (confirmed_flush_lsn - '0/0')::int8, wal_status, active, "
+    "plugin FROM pg_replication_slots WHERE slot_name = %s"
+)
 
 
 def table_parts(source: Source, imports: Sequence[Imported]) -> list[SourcePart]:
-    """The tables of the schema, then the slot. Raises B6220, B6222."""
+    """Return the tables of the schema, then the slot. Raises B6220, B6222."""
     with Server(source) as server:
         end = server.flushed()
         by_table = {i.table: i for i in imports}
@@ -39,7 +42,7 @@ def table_parts(source: Source, imports: Sequence[Imported]) -> list[SourcePart]
 
 
 def position_text(position: int) -> str:
-    """A position of the log as Postgres writes it."""
+    """Return a position of the log as Postgres writes it."""
     return f"{position >> 32:X}/{position & 0xFFFFFFFF:X}"
 
 

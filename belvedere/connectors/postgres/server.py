@@ -70,7 +70,7 @@ class Server:
         self.close()
 
     def connect(self) -> psycopg.Connection[Any]:
-        """A further connection, in autocommit, whose values are written as those of all others. Raises B6220."""
+        """Open a further connection, in autocommit, with the same settings as all others. Raises B6220."""
         with self.explaining_failures():
             made = psycopg.connect(self.url, connect_timeout=5, autocommit=True, client_encoding="UTF8")
             text = """SELECT set_config(s.name, s.value, false) FROM unnest(%s::text[], %s::text[]) AS s(name, value)
@@ -80,23 +80,23 @@ class Server:
 
     @cached_property
     def connection(self) -> psycopg.Connection[Any]:
-        """In autocommit. Raises B6220."""
+        """Return the connection, in autocommit. Raises B6220."""
         return self.connect()
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if "connection" in self.__dict__:
             self.connection.close()
             del self.__dict__["connection"]
 
     def ask(self, text: str, *values: Any, binary: bool = False) -> list[Any]:
-        """The rows of a query. Raises B6220 where the server does not answer, B6222 where it refuses."""
+        """Return the rows of a query. Raises B6220 if the server does not answer, B6222 if it rejects the query."""
         with self.explaining_failures():
             return self.connection.execute(text, values, binary=binary).fetchall()
 
     @contextmanager
     def explaining_failures(self) -> Iterator[None]:
-        """Errors of the driver within become diagnostics; a connection that is broken is let go of."""
+        """Convert errors of the driver inside the block to diagnostics, and close a broken connection."""
         try:
             yield
         except psycopg.Error as error:
@@ -119,7 +119,10 @@ class Server:
     def _refusal(self, code: str | None, said: str) -> BelvedereError:
         schema = in_quotes(self.schema)
         hints = {
-            "42501": f"give the role REPLICATION, and SELECT on the tables: GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO ...",
+            "42501": (
+                "give the role REPLICATION, and SELECT on the tables: "
+                f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO ..."
+            ),
             "42602": "use lower case letters, digits and `_` in the name of a slot",
             "55006": "another run reads this slot: stop it, or set another `slot`",
             "53400": "raise `max_replication_slots` of the server, or drop an unused slot: "
@@ -135,13 +138,14 @@ class Server:
     # -- tables -------------------------------------------------------------------------------------------------------
 
     def tables(self) -> list[str]:
-        """The names of the schema's tables."""
+        """Return the names of the schema's tables."""
         text = """SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                   WHERE n.nspname = %s AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY 1"""
         return [name for (name,) in self.ask(text, self.schema)]
 
     def table(self, name: str) -> Table:
-        """A table by its name, whatever its case. Raises B6101 where there is none, B6223 where its log cannot find rows."""
+        """Return a table by its name, ignoring case. Raises B6101 if there is none, B6223 if its log cannot identify
+        rows."""
         names = self.tables()
         found = name if name in names else next((n for n in names if n.casefold() == name.casefold()), None)
         if found is None:
@@ -152,18 +156,18 @@ class Server:
         return table
 
     def no_table(self, name: str, names: Iterable[str]) -> BelvedereError:
-        """The diagnostic B6101."""
+        """Return the diagnostic B6101."""
         message = f'source "{self.source}" has no table "{name}" in schema "{self.schema}"'
         return fail("B6101", message, hint=did_you_mean(name, list(names)))
 
     def states(self, names: Iterable[str], connection: psycopg.Connection[Any] | None = None) -> dict[str, Table]:
-        """Tables as they are now, or as the transaction of a connection sees them; only those that are there."""
+        """Return the existing tables as they are now, or as the transaction of a connection sees them."""
         with self.explaining_failures():
             rows = (connection or self.connection).execute(STATES, (self.schema, list(names))).fetchall()
         return {table.name: replace(table, space=self.schema) for table in map(table_of_row, rows)}
 
     def end_rows(self, table: Table, columns: Sequence[str], most: int) -> list[Copied]:
-        """The first and last rows by the key, as texts."""
+        """Return the first and last rows by the key, as texts."""
         last = most // 2
         places = [columns.index(k) for k in table.key]
         first = self._rows_by_key(table, columns, most - last, "ASC")
@@ -183,7 +187,7 @@ class Server:
         columns: Sequence[str],
         tail: sql.Composable = sql.SQL(""),  # noqa: B008  (it is not changed)
     ) -> Iterator[Block]:
-        """A table's own rows, some at a time: what those have that inherit from it is not in its log either."""
+        """Yield a table's own rows in blocks. Rows of tables that inherit from it are excluded, as in its log."""
         names = sql.SQL(", ").join(map(sql.Identifier, columns))
         only = sql.SQL("" if table.is_partitioned else "ONLY ")
         text = sql.SQL("COPY (SELECT {} FROM {}{}{}) TO STDOUT").format(
@@ -196,13 +200,13 @@ class Server:
     # -- the log ------------------------------------------------------------------------------------------------------
 
     def system(self) -> tuple[str, int]:
-        """Which server this is: the number that it was given when its data was made, and its timeline."""
+        """Return the identity of the server: the number from the creation of its data, and its timeline."""
         text = "SELECT system_identifier::text, left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM pg_control_system()"
         ((system, timeline),) = self.ask(text)
         return system, int(timeline, 16)
 
     def switch_of(self, timeline: int, now: int) -> int | None:
-        """The position at which the server has left a timeline for the one that it is on; None where it never was on it."""
+        """Return the position at which the server left a timeline for its present one; None if it never was on it."""
         with (
             self.explaining_failures(),
             psycopg.connect(self.url, connect_timeout=5, autocommit=True, replication="database") as connection,
@@ -211,12 +215,12 @@ class Server:
         return switch_of_history(bytes(history) if not isinstance(history, str) else history.encode(), timeline)
 
     def flushed(self) -> int:
-        """The position up to which the log is on disk."""
+        """Return the position up to which the log is on disk."""
         ((position,),) = self.ask("SELECT (pg_current_wal_flush_lsn() - '0/0')::int8")
         return int(position)
 
     def confirmed(self) -> int | None:
-        """How far the slot was confirmed; None where there is none. Raises B6225 where it was lost."""
+        """Return the confirmed position of the slot; None if there is no slot. Raises B6225 if it was lost."""
         text = """SELECT (confirmed_flush_lsn - '0/0')::int8, wal_status, plugin, database = current_database()
                   FROM pg_replication_slots WHERE slot_name = %s"""
         found = self.ask(text, self.slot)
@@ -233,7 +237,7 @@ class Server:
         return int(position)
 
     def flush(self, position: int) -> None:
-        """Have the log on disk up to a position: what is not is lost in a crash, and so would be rows that a first read has seen.
+        """Write the log to disk up to a position, since a crash would undo later rows that a first read has seen.
 
         Raises B6227.
         """
@@ -246,7 +250,7 @@ class Server:
             )
 
     def last_transaction(self, to: int) -> tuple[int, int] | None:
-        """The last transaction that the slot has still to read up to a position: where it ends, and its number."""
+        """Return the last unread transaction of the slot up to a position: its end, and its number."""
         text = """SELECT data FROM pg_logical_slot_peek_binary_changes(
                   %s, ('0/0'::pg_lsn + %s::numeric)::pg_lsn, NULL, 'proto_version', '1', 'publication_names', %s)
                   WHERE get_byte(data, 0) IN (66, 67)"""
@@ -256,21 +260,22 @@ class Server:
         return next(((t.end, t.xid) for t in reversed(list(found)) if t.end <= to), None)
 
     def changes(self, to: int, most: int) -> list[tuple[int, bytes]]:
-        """The messages of the slot up to a position, of whole transactions; they stay there."""
+        """Return the slot's messages of whole transactions up to a position, without removing them."""
         text = """SELECT (lsn - '0/0')::int8, data FROM pg_logical_slot_peek_binary_changes(
                   %s, ('0/0'::pg_lsn + %s::numeric)::pg_lsn, %s, 'proto_version', '1', 'publication_names', %s)"""
-        names = in_quotes(self.publication)  # a list of names, as SQL has them
+        names = in_quotes(self.publication)  # a list of names in SQL syntax
         with self.explaining_failures(), _as_it_is(self.connection):
             return [(int(p), bytes(d)) for p, d in self.ask(text, self.slot, to, most, names, binary=True)]
 
     def advance(self, to: int) -> None:
-        """The slot need not keep what is before a position."""
+        """Let the slot discard the log before a position."""
         self.ask("SELECT pg_replication_slot_advance(%s, ('0/0'::pg_lsn + %s::numeric)::pg_lsn)::text", self.slot, to)
 
     def slot_lost(self, what: str) -> BelvedereError:
-        """The diagnostic B6225."""
+        """Return the diagnostic B6225."""
         hint = (
-            f'changes are lost: write `slot = "{next_slot(self.slot)}"` for source "{self.source}", a new name; the next start reads '
+            f'changes are lost: write `slot = "{next_slot(self.slot)}"` for source "{self.source}", '
+            "a new name; the next start reads "
             f"its tables again and replaces the rows of the store. Then drop the old slot: {drop_statement(self.slot)}"
         )
         return fail("B6225", f'source "{self.source}": {what}', hint=hint)
@@ -278,7 +283,11 @@ class Server:
 
 @contextmanager
 def _as_it_is(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """A database without an encoding (SQL_ASCII) has any bytes in its texts, and would refuse to send those that are not UTF-8."""
+    """Disable the conversion of texts within the block.
+
+    A database without an encoding (SQL_ASCII) may have any bytes in its texts, and would not send those that are not
+    UTF-8.
+    """
     is_without = connection.info.parameter_status("server_encoding") == "SQL_ASCII"
     if is_without:
         connection.execute("SET client_encoding = 'SQL_ASCII'")
@@ -290,19 +299,19 @@ def _as_it_is(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
 
 def next_slot(slot: str) -> str:
-    """Another name for a slot: `belvedere_2` for `belvedere`, `belvedere_3` for that."""
+    """Return another name for a slot: `belvedere_2` after `belvedere`, then `belvedere_3`."""
     stem, _, number = slot.rpartition("_")
     return f"{stem}_{int(number) + 1}" if stem and number.isdecimal() else f"{slot}_2"
 
 
 def drop_statement(slot: str) -> str:
-    """The statement that drops a slot where it is there."""
+    """Return the statement that drops a slot if it exists."""
     name = slot.replace("'", "''")
     return f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = '{name}'"
 
 
 def switch_of_history(history: bytes, timeline: int) -> int | None:
-    """The position at which a timeline was left, of the file that a server keeps of its timelines."""
+    """Return the position at which a timeline was left, from the server's history file."""
     for line in history.decode(errors="replace").splitlines():
         words = line.split()
         if len(words) >= 2 and words[0] == str(timeline):

@@ -1,9 +1,11 @@
-"""The sink: a table in another database holds a view, or the events of a subscription. Exactly once.
+"""The sink: a table in another database contains a view, or the events of a subscription. Exactly once.
 
-In: events behind the outlet's mark, in the order of `_seq`. Out: rows of a table. A transaction has the rows and the number of the last
-event in it, so both are there or neither is. A view with a key is upserted and deleted by it; other events are appended, with `_op`,
-`_event_time` and `_seq`. The table is made where it is missing, and is the user's: it is not changed, and its columns take what they hold
-exactly.
+In: events after the outlet's mark, in the order of `_seq`. Out: rows of a table. A transaction writes the rows and the
+number of their last event, so both are committed or neither is.
+
+A view with a key is upserted and deleted by its key. Other events are appended, with `_op`, `_event_time` and `_seq`. A
+missing table is created. An existing table belongs to the user: it is not altered, and its columns accept only values
+that they hold exactly.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ from belvedere.values.intervals import iso_text
 from belvedere.values.months import with_month_texts
 
 MARKS = "belvedere_exports"
-"""The table of how far each export has come, beside those that it fills."""
+"""Name of the table with the progress of each export, in the schema of the exported tables."""
 STAGE = "belvedere_stage"
 T = pa.types
 
 
 class PostgresOutlet:
-    """One export on its way into a table."""
+    """The writer of one export to a table."""
 
     lasting = True
 
@@ -54,11 +56,11 @@ class PostgresOutlet:
         self.table = sql.Identifier(self.schema, self.name)
         self._connection: psycopg.Connection[Any] | None = None
         self._fits: Mapping[str, Fit] = {}
-        """The columns that have another type in the table."""
+        """Columns that have another type in the table."""
         self._was_there = False
 
     def reached(self) -> int | None:
-        """The number of the last event in the table; None where there is none. Raises B6220, B6221."""
+        """Return the number of the last event in the table; None if there is none. Raises B6220, B6221."""
         self.close()
         marks = sql.Identifier(self.schema, MARKS)
         made = (
@@ -86,7 +88,7 @@ class PostgresOutlet:
         return bool(self._connection.execute(asked, (self.schema, table)).fetchone()[0])  # type: ignore[index]
 
     def write(self, pieces: Iterable[pa.Table]) -> None:
-        """Take in the events, all in one transaction. Raises B6220 where the server does not answer, B6221 where it refuses them."""
+        """Write the events in one transaction. Raises B6220 if the server does not answer, B6221 if it rejects them."""
         assert self._connection is not None
         try:
             with self._reported(), self._connection.transaction():
@@ -140,11 +142,11 @@ class PostgresOutlet:
         connection.execute(come.format(t=self.table, c=listed, v=values, s=newest, w=kept, n=number))
 
     def _cast(self, column: str) -> sql.Composable:
-        """A staged column in the type that the table has for it."""
+        """Return a staged column, cast to the type of the table's column."""
         return self._fits[column].cast if column in self._fits else sql.Identifier("s", column)
 
     def _make(self, connection: psycopg.Connection[Any], fields: Sequence[pa.Field]) -> None:
-        """The table, and an index of its key, where it is missing."""
+        """Create the table, and an index of its key, if it is missing."""
         if self._is_there(self.name):
             return
         if self._was_there:
@@ -183,19 +185,19 @@ class PostgresOutlet:
         return fail("B6221", message, detail=_first(error), hint=hint)
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
 
 def table_of(sink: Sink, target: str) -> tuple[str, str]:
-    """The schema and the name of an export's table."""
+    """Return the schema and the name of an export's table."""
     return str(sink.options.get("schema", "public")), str(sink.options.get("names", {}).get(target, target))
 
 
 def place(sink: Sink, target: str) -> str:
-    """The table of an export, and its database."""
+    """Return the table of an export, and its database."""
     url = str(sink.options.get("url", ""))
     try:
         given = conninfo_to_dict(url)
@@ -215,7 +217,7 @@ def _declared(field: pa.Field) -> sql.Composed:
 
 
 def column_type(type_: pa.DataType) -> str:
-    """The type of a column that the sink makes: nested values are JSON, lengths of time INTERVAL."""
+    """Return the type of a column that the sink creates: JSON for nested values, INTERVAL for intervals."""
     if T.is_decimal(type_):
         return f"numeric({type_.precision},{type_.scale})"
     if T.is_timestamp(type_):
@@ -246,7 +248,7 @@ def _copy(connection: psycopg.Connection[Any], table: sql.Identifier, rows: pa.T
 
 def _value(value: Any) -> Any:
     if isinstance(value, str):
-        return value.replace("\x00", "\ufffd")  # Postgres has no texts with it
+        return value.replace("\x00", "\ufffd")  # Postgres texts cannot contain NUL
     if isinstance(value, list | tuple | dict):
         return json.dumps(plain_json(value), ensure_ascii=False).replace("\\u0000", "\\ufffd")
     return iso_text(value) if isinstance(value, timedelta) else value

@@ -1,8 +1,8 @@
-"""Columns of a sink's table with other types than those that the sink would give them: values go in as they are, or not at all.
+"""Lossless writes to columns of a sink's table with other types than the sink would create.
 
-In: a table that is there, the columns of events, a temporary table with the events in the sink's own types. Out: SQL that casts a column
-into the type there; the first value that would be another one in it. The server itself casts, there and back. Of texts, which become
-anything, the numbers and times are compared that they say.
+In: an existing table, the columns of events, a temporary table with the events in the sink's own types. Out: SQL that
+casts a column to the table's type; the first value that the cast would change. The server itself casts, in both
+directions. Every value has a text, so for text columns the numbers and times in the texts are compared.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ SELECT a.attname, format_type(a.atttypid, a.atttypmod), t.typcategory, t.typname
 FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid
 WHERE a.attrelid = to_regclass(format('%%I.%%I', %s::text, %s::text)) AND a.attnum > 0 AND NOT a.attisdropped
 """
-_CASTS = "SELECT %s::regtype = %s::regtype OR EXISTS (SELECT FROM pg_cast WHERE castsource = %s::regtype AND casttarget = %s::regtype)"
+_CASTS = (
+    "SELECT %s::regtype = %s::regtype OR EXISTS (SELECT FROM pg_cast WHERE castsource = %s::regtype AND "
+    "casttarget = %s::regtype)"
+)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """One column whose type there is another one."""
+    """One column that has another type in the table."""
 
     name: str
     own: str
@@ -38,37 +41,37 @@ class Fit:
     base: str
     goes: bool
     comes: bool
-    """Whether the server casts into the type there, and back; else values go by their texts."""
+    """Whether the server casts to the table's type, and back; otherwise values are written as texts."""
 
     @property
     def cast(self) -> sql.Composed:
-        """The staged column, in the type there."""
+        """Return the staged column, cast to the table's type."""
         form = "CAST({} AS {})" if self.goes else "CAST(CAST({} AS text) AS {})"
         return sql.SQL(form).format(sql.Identifier("s", self.name), sql.SQL(self.theirs))
 
     @property
     def is_same(self) -> sql.Composed:
-        """Whether the value there is what it was."""
+        """Return the condition that the cast does not change the value."""
         column = sql.Identifier("s", self.name)
         compared = self._compared
         if self.own != "text":
             back = "CAST({} AS {})" if self.comes else "CAST(CAST({} AS text) AS {})"
             return sql.SQL(f"{back} IS NOT DISTINCT FROM {{}}").format(self.cast, sql.SQL(self.own), column)
-        if compared is None:  # its type takes such a text whole, or refuses it
+        if compared is None:  # its type stores such a text unchanged, or rejects it
             return sql.SQL("{} IS NOT NULL").format(self.cast)
         both = sql.SQL("CAST({} AS {k}) IS NOT DISTINCT FROM CAST({} AS {k})")
         return both.format(self.cast, column, k=sql.SQL(compared))
 
     @property
     def _compared(self) -> str | None:
-        """The type in which a text and what became of it are compared."""
+        """Return the type in which a value and its text are compared."""
         if self.category == "D":
             return {"time": "time", "timetz": "timetz"}.get(self.base, "timestamptz")
         return {"N": "numeric", "S": "text"}.get(self.category)
 
 
 def fits_of(connection: Connection, schema: str, table: str, columns: Iterable[tuple[str, str]]) -> Mapping[str, Fit]:
-    """The columns (name, own type) that have another type in a table that is there."""
+    """Return the columns (name, own type) that have another type in an existing table."""
     there = {name: found for name, *found in connection.execute(_THERE, (schema, table))}
     fits = {}
     for name, own in columns:
@@ -87,7 +90,7 @@ def _is_castable(connection: Connection, own: str, theirs: str) -> bool:
 def misfit_of(
     connection: Connection, stage: sql.Identifier, fits: Iterable[Fit], where: sql.Composable, number: str
 ) -> UnfittingValue | None:
-    """The first staged value that its column there would change or refuse; `number` is the column with the numbers of events."""
+    """Return the first staged value that its column would change or reject; `number` is the column of event numbers."""
     for fit in fits:
         lost = _LossSearch(connection, stage, fit, where, number)
         found = lost.first()
@@ -98,7 +101,7 @@ def misfit_of(
 
 @dataclass(frozen=True)
 class _LossSearch:
-    """The search for the first value of a column that would be lost."""
+    """Search for the first value of a column that a cast would change."""
 
     connection: Connection
     stage: sql.Identifier
@@ -109,12 +112,13 @@ class _LossSearch:
     def first(self) -> Sequence[Any] | None:
         try:
             return self._ask(self.fit.is_same, 0, 2**63 - 1)
-        except psycopg.DataError:  # a value that the type there refuses: the server does not say which
+        except psycopg.DataError:  # the type rejects a value, and the server does not report which
             return self._refused()
 
     def _ask(self, is_same: sql.Composable, above: int, up_to: int) -> Sequence[Any] | None:
         text = sql.SQL(
-            "SELECT s.{n}, CAST(s.{c} AS text) FROM {t} AS s WHERE s.{c} IS NOT NULL AND {w} AND s.{n} > {a} AND s.{n} <= {u}"
+            "SELECT s.{n}, CAST(s.{c} AS text) FROM {t} AS s "
+            "WHERE s.{c} IS NOT NULL AND {w} AND s.{n} > {a} AND s.{n} <= {u}"
             " AND NOT ({same}) ORDER BY s.{n} LIMIT 1"
         ).format(
             n=sql.Identifier(self.number),
@@ -125,7 +129,7 @@ class _LossSearch:
             u=sql.Literal(up_to),
             same=is_same,
         )
-        with self.connection.transaction():  # a savepoint: what fails here ends nothing else
+        with self.connection.transaction():  # a savepoint: an error here does not end the outer transaction
             return self.connection.execute(text).fetchone()
 
     def _refused(self) -> Sequence[Any] | None:

@@ -1,8 +1,10 @@
-"""One replication slot for all tables that a script imports of a source: transactions reach the views whole, in one epoch.
+"""One replication slot for all imported tables of a source: each transaction reaches the views complete, in one epoch.
 
-In: the tables' feeds, their offsets. Out: `Batch`es: what each table's rows become up to a position of the log. The slot is peeked at, and
-advanced once the epoch's row has the position: it is never ahead of the store, so that one which is ahead was read by somebody else. The
-catalog is asked after the log: what is as it was then was so for all of the log. What the log does not say is read: the whole table.
+In: the tables' feeds, their offsets. Out: `Batch`es: the changes of each table up to a position of the log.
+
+The slot is peeked at, and advanced after the epoch's row with the position is committed. It is never ahead of the
+store; a slot that is ahead was read by another client. The catalog is read after the log: a table that is unchanged
+then was unchanged for the whole log. If the log does not contain a change, the whole table is read.
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ from belvedere.errors import BelvedereError
 MAX_CHANGES = 100_000
 """Maximum number of messages that are read at once; a transaction is read completely."""
 IDLE_BYTES = 16 << 20
-"""Bytes of log without changes of these tables after which an epoch without rows advances the slot: the server can then
-discard that log.
+"""Bytes of log without changes of these tables after which an epoch without rows advances the slot.
+
+The server can then discard that log.
 """
 
 
@@ -45,16 +48,16 @@ class SlotReader:
         self._asked: datetime | None = None
         self._answer: Batch | BelvedereError | None = None
         self._left: set[str] = set()
-        """The tables that have not committed the batch yet."""
+        """Tables that have not committed the batch yet."""
         self._limit: int | None = None
         self._first: psycopg.Connection[Any] | None = None
 
     def add(self, table: Followed) -> None:
-        """A table of the script."""
+        """Add a table of the script."""
         self.tables[table.name] = table
 
     def look(self, now: datetime, once: bool) -> Batch | None:
-        """Return the new changes of all tables: the same answer for all callers at one moment."""
+        """Return the new changes of all tables; all tables' feeds get the same batch."""
         if now != self._asked:
             self._asked = now
             try:
@@ -86,10 +89,11 @@ class SlotReader:
             return Batch(to, changes, snapshot, whole, notices, last)
         return None
 
-    # -- what is there ------------------------------------------------------------------------------------------------
+    # -- present state ------------------------------------------------------------------------------------------------
 
     def _see(self) -> None:
-        """Look at the server, the publication and the tables. Raises what is not as the positions say: B6101, B6223 to B6225."""
+        """Read the state of the server, the publication and the tables. Raises B6101, B6223 to B6225 if the positions
+        are invalid."""
         now = self.server.states(self.tables)
         for name in self.tables.keys() - now.keys():
             raise self.server.no_table(name, self.server.tables())
@@ -102,7 +106,7 @@ class SlotReader:
             self._compare(followed, self._log, self._now[followed.name])
 
     def _compare(self, followed: Followed, log: LogState, now: Table) -> None:
-        """A position in another slot is none; in another log it is lost."""
+        """Compare a position with the log: one in another slot does not count, and one in another log is lost."""
         position = followed.position
         if position is None or followed.whole:
             return
@@ -119,12 +123,13 @@ class SlotReader:
             raise left_publication(self.server, followed.name)
 
     def _had_all_of(self, position: int, before: LogState, log: LogState) -> bool:
-        """Whether a server that has taken over had all of the log up to a position."""
+        """Return whether a server that was promoted had the whole log up to a position."""
         switch = self.server.switch_of(before.timeline, log.timeline)
         return switch is not None and position <= switch
 
     def _begin(self) -> int:
-        """The position to read from, to which the slot is advanced: after a crash of the server it is behind the store."""
+        """Return the start position, and advance the slot to it. After a crash of the server the slot is behind the
+        store."""
         known = [t.position.lsn for t in self.tables.values() if t.position is not None and not t.whole]
         confirmed = self.slot.confirmed(is_known=bool(known))
         if not known:
@@ -134,7 +139,7 @@ class SlotReader:
             raise self.server.slot_lost("the log of its server ends before the position that the store has read")
         if confirmed > start:
             raise self.server.slot_lost(f'the slot "{self.server.slot}" was read by another client, or was recreated')
-        for table in self.tables.values():  # one that left the script for a while
+        for table in self.tables.values():  # a table that was not in the script for a while
             if table.position is not None and not table.whole and table.position.lsn < start:
                 table.whole = "the slot has skipped changes of it"
         if confirmed < start:
@@ -143,12 +148,12 @@ class SlotReader:
         return start
 
     def _last(self, start: int) -> tuple[int, int] | None:
-        """The last transaction that the store has read up to a position."""
+        """Return the last transaction that the store has read up to a position."""
         read = (t.position.last for t in self.tables.values() if t.position is not None and t.position.lsn == start)
         return next(read, None)
 
     def _compare_last(self, confirmed: int, start: int) -> None:
-        """A server that was put back from a copy of its data is the same one by its numbers; what it has logged since is something else."""
+        """Detect a server restored from a copy of its data: it has the same numbers, but another log since then."""
         last = self._last(start)
         read = last if last is not None and last[0] > confirmed else None
         if self.server.last_transaction(start) != read:
@@ -157,7 +162,7 @@ class SlotReader:
             )
 
     def _transactions(self, start: int, once: bool) -> tuple[list[LoggedTransaction], int, bool]:
-        """The transactions behind a position, how far they reach, and whether there are more."""
+        """Return the transactions after a position, their end, and whether there are more."""
         to = self.server.flushed()
         if once:
             self._limit = self._limit or to
@@ -167,7 +172,7 @@ class SlotReader:
             try:
                 messages = self.server.changes(to, most)
             except BelvedereError:
-                self._see()  # it says more: servers before 18 refuse to read by a publication that is not there
+                self._see()  # a better error: servers before 18 cannot read with a missing publication
                 raise
             found = [t for t in transactions(data for _, data in messages) if start < t.end <= to]
             if len(messages) < most:
@@ -177,10 +182,11 @@ class SlotReader:
             most *= 2  # all of them are behind the position
         return [], start, False
 
-    # -- what the log does not say ------------------------------------------------------------------------------------
+    # -- changes outside the log --------------------------------------------------------------------------------------
 
     def _find_whole(self, found: list[LoggedTransaction]) -> None:
-        """Note the tables that have to be read whole, since they or their log are not what the store's rows are of."""
+        """Record the tables that must be read completely, because they or their log differ from the stored rows'
+        source."""
         for table in self.tables.values():
             now = self._now[table.name]
             attnums = table.attnums(now)
@@ -198,12 +204,12 @@ class SlotReader:
                     del followed[change.relation.oid]
 
     def _followed(self) -> dict[int, Followed]:
-        """The tables whose changes are read in the log, by their numbers."""
+        """Return the tables whose changes are read from the log, by their numbers."""
         return {t.position.table.oid: t for t in self.tables.values() if t.position is not None and not t.whole}
 
     @staticmethod
     def _is_new(table: Followed, transaction: LoggedTransaction) -> bool:
-        """Whether the store does not have what a transaction did to a table."""
+        """Return whether the store does not have a transaction's changes of a table."""
         position = table.position
         assert position is not None
         return transaction.end > position.lsn and not (
@@ -228,8 +234,10 @@ class SlotReader:
     # -- the first read -----------------------------------------------------------------------------------------------
 
     def _begin_first(self) -> TransactionSnapshot:
-        """Begin the transaction in which tables are read: all as of one moment, under locks, for a table that is rewritten looks empty
-        to a transaction that has begun before."""
+        """Begin the transaction in which tables are read, all as of one moment.
+
+        The tables are locked first: a rewritten table looks empty to a transaction that began before.
+        """
         self.end_first()
         names = [n for n, t in self.tables.items() if t.position is None or t.whole]
         self._first = self.server.connect()
@@ -248,16 +256,16 @@ class SlotReader:
 
     @property
     def first(self) -> psycopg.Connection[Any]:
-        """The connection of that transaction."""
+        """Return the connection of the first read's transaction."""
         assert self._first is not None
         return self._first
 
     def now(self, name: str) -> Table:
-        """A table as the last look has seen it."""
+        """Return a table as the last look has seen it."""
         return self._now[name]
 
     def end_first(self) -> None:
-        """Finish the first read: the new tables were read, or will not be."""
+        """End the first read, whether or not the new tables were read."""
         if self._first is not None:
             self._first.close()
             self._first = None
@@ -265,7 +273,7 @@ class SlotReader:
     # -- commits ------------------------------------------------------------------------------------------------------
 
     def after(self, name: str, batch: Batch) -> LogPosition:
-        """How far the table is read with a batch."""
+        """Return the position of the table after a batch."""
         table, now = self.tables[name], self._now[name]
         assert self._log is not None
         known = None if name in batch.whole else table.position
@@ -275,7 +283,7 @@ class SlotReader:
         )
 
     def committed(self, name: str, batch: Batch) -> None:
-        """A table's rows are in the store; after all of them the slot lets go of what is before."""
+        """Record that a table's rows are in the store. After all tables' rows are, advance the slot."""
         table = self.tables[name]
         table.position, table.whole = self.after(name, batch), None
         self._left.discard(name)
@@ -285,13 +293,13 @@ class SlotReader:
                 self.server.advance(batch.to)
 
     def leave(self, table: str) -> None:
-        """A table's feed is closed."""
+        """Remove a table whose feed is closed."""
         self.tables.pop(table, None)
         if not self.tables:
             self.close()
 
     def close(self) -> None:
-        """Let go of the server."""
+        """Close the connection to the server."""
         self.end_first()
         self.slot.close()
         self.server.close()
@@ -301,7 +309,10 @@ class SlotReader:
 def _below_first(
     found: list[LoggedTransaction], start: int, to: int, snapshot: TransactionSnapshot
 ) -> tuple[list[LoggedTransaction], int]:
-    """The transactions before the first that a first read has not seen: the next epoch takes those, over rows that are stored."""
+    """Return the transactions before the first one that a first read has not seen, and their end.
+
+    The next epoch reads the later ones, after the rows of the first read are stored.
+    """
     for place, transaction in enumerate(found):
         if not snapshot.saw(transaction):
             return found[:place], found[place - 1].end if place else start

@@ -17,9 +17,9 @@ from belvedere.connectors.postgres.server import Server
 from belvedere.errors import BelvedereError, fail
 
 PATIENCE_SECONDS = 1.0
-"""Seconds that a look waits for the slot before it says what the slot waits for."""
+"""Seconds that a look waits for the slot before it reports what the slot waits for."""
 LOST_CLIENT = "SET client_connection_check_interval = '2s'"
-"""The server ends the statement by itself where this process is killed."""
+"""Setting by which the server ends the statement if this process is killed."""
 _BLOCKING = """
 SELECT b.pid, a.usename, date_trunc('second', a.xact_start)::text, a.datname
 FROM unnest(pg_blocking_pids(%s)) AS b(pid) LEFT JOIN pg_stat_activity a ON a.pid = b.pid LIMIT 1
@@ -27,12 +27,12 @@ FROM unnest(pg_blocking_pids(%s)) AS b(pid) LEFT JOIN pg_stat_activity a ON a.pi
 
 
 class SlotMaking:
-    """A slot on its way."""
+    """The creation of a slot."""
 
     def __init__(self, server: Server):
         self.server = server
         self._connection = server.connect()
-        with contextlib.suppress(psycopg.Error):  # some systems cannot
+        with contextlib.suppress(psycopg.Error):  # not every system supports it
             self._connection.execute(LOST_CLIENT)
         self._made: int | None = None
         self._failure: Exception | None = None
@@ -45,13 +45,14 @@ class SlotMaking:
             with self.server.explaining_failures():
                 ((position,),) = self._connection.execute(text, (self.server.slot,)).fetchall()
                 self._made = int(position)
-        except Exception as error:  # it is raised where the slot is asked for
+        except Exception as error:  # raised when the slot is requested
             self._failure = error
         finally:
             self._connection.close()
 
     def position(self) -> int:
-        """Where the slot begins. Raises B6227 while it waits, and what the server says where it cannot be made."""
+        """Return the slot's first position. Raises B6227 while it waits, and the server's error if the creation
+        failed."""
         self._thread.join(PATIENCE_SECONDS)
         if self._failure is not None:
             raise self._failure
@@ -61,7 +62,7 @@ class SlotMaking:
 
     @property
     def is_done(self) -> bool:
-        """Whether it waits no more: the slot is there, or another try is due."""
+        """Return whether it no longer waits: the slot exists, or another attempt is due."""
         return self._failure is not None or self._made is not None
 
     def _waiting(self) -> BelvedereError:
@@ -81,7 +82,7 @@ class SlotMaking:
         return self._connection.info.backend_pid
 
     def cancel(self) -> None:
-        """Give it up."""
+        """Cancel the creation."""
         with contextlib.suppress(psycopg.Error, OSError):
             self._connection.cancel_safe(timeout=5)
         self._thread.join(5)

@@ -1,9 +1,9 @@
-"""The question that the catalog of a server is asked of tables.
+"""The query of a server's catalog for tables.
 
-In: a schema and names of tables. Out: SQL; a row of its answer becomes a `Table` in `tables`. A table that is truncated or rewritten gets
-another file, and so do partitions. `xmin` is who has written a row of the catalog: that of a partition's place and those of its indexes
-change when it is taken out and put back, or when it logs other columns for a while; that of a table's own type changes when the table is
-moved to another schema.
+In: a schema and names of tables. Out: SQL; `tables` converts a row of its answer to a `Table`. A table that is
+truncated or rewritten gets another file, and so do partitions. `xmin` is the transaction that wrote a row of the
+catalog. The `xmin` of a partition's entry and of its indexes changes if it is detached and attached again, or
+temporarily logs other columns. The `xmin` of a table's own type changes if the table moves to another schema.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Postgres' catalog entry of a table: its number, its columns, the keys by which its log identifies rows, its place in
-a publication.
+"""Postgres' catalog entry of a table: its number, columns, the keys by which its log identifies rows, and publication.
 
-In: a row of `STATES`. Out: a `TableState`, which an epoch's row keeps, and a `Table` with Arrow types. It sends no
+In: a row of `STATES`. Out: a `TableState`, which an epoch's row stores, and a `Table` with Arrow types. It sends no
 query.
 """
 
@@ -31,11 +30,11 @@ TYPES = {
     "timestamptz": TIMESTAMP,
     "timestamp": TIMESTAMP,
 }
-"""All other types are texts, as Postgres writes them."""
+"""Arrow types of Postgres types. All other types become texts, as Postgres writes them."""
 WIDEST = pa.decimal128(38, 18)
-"""For `numeric` without precision: a value that does not fit is rejected."""
+"""Type of `numeric` without precision; a value that does not fit is rejected."""
 SAME_TEXTS = frozenset({25, 1043})
-"""TEXT and VARCHAR: a column that changes from one to the other has the same texts."""
+"""TEXT and VARCHAR: a change between these types does not change the texts."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +50,11 @@ class ColumnState:
 
 @dataclass(frozen=True)
 class TableState:
-    """A table as it is at a moment.
+    """The state of a table at a moment.
 
-    `partitions` changes when one comes, goes or is truncated; `published` is the table's place in the publication. `moved` changes when
-    a table that is there with its whole schema was in another one. `meanings` has, by number, labels of enums and fields of types.
+    `partitions` changes if a partition is added, removed or truncated; `published` is the table's entry in the
+    publication. `moved` changes if a table that is published with its whole schema came from another schema. `meanings`
+    has, by number, labels of enums and fields of types.
     """
 
     oid: int
@@ -68,7 +68,7 @@ class TableState:
     meanings: tuple[tuple[int, str], ...] = ()
 
     def as_document(self) -> dict[str, Any]:
-        """The state as JSON data."""
+        """Return the state as JSON data."""
         columns = [[c.number, c.name, c.type, c.modifier, c.is_generated] for c in self.columns]
         found = {
             "oid": self.oid,
@@ -87,25 +87,25 @@ class TableState:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> TableState:
-        """The state that `as_document` wrote."""
+        """Read the state from the result of `as_document`."""
         columns = tuple(ColumnState(*c) for c in document["columns"])
         meanings = tuple((n, m) for n, m in document["meanings"])
         return cls(**{**document, "columns": columns, "key": tuple(document["key"]), "meanings": meanings})
 
     @cached_property
     def names(self) -> dict[int, str]:
-        """The columns' names by number."""
+        """Return the columns' names by number."""
         return {c.number: c.name for c in self.columns}
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """The columns' numbers by name."""
+        """Return the columns' numbers by name."""
         return {c.name: c.number for c in self.columns}
 
 
 @dataclass(frozen=True)
 class UniqueIndex:
-    """A unique index of columns; `is_immediate` where it is not deferrable. INCLUDE adds none to `columns`."""
+    """A unique index of columns; `is_immediate` if it is not deferrable. `columns` excludes those of INCLUDE."""
 
     is_primary: bool
     is_identity: bool
@@ -116,7 +116,10 @@ class UniqueIndex:
 
 @dataclass(frozen=True)
 class TablePartition:
-    """A partition, and the columns by which its own log finds rows, None for all: its table's replica identity is not its own."""
+    """A partition, and the columns by which its own log identifies rows, None for all.
+
+    Its replica identity is independent of its table's.
+    """
 
     space: str
     name: str
@@ -125,20 +128,21 @@ class TablePartition:
 
     @property
     def quoted(self) -> str:
-        """The partition as statements name it."""
+        """Return the quoted name of the partition for statements."""
         return f"{in_quotes(self.space)}.{in_quotes(self.name)}"
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the source's schema: its state, the types of its columns in Arrow, and the keys by which its log finds rows."""
+    """A table of the source's schema: its state, the Arrow types of its columns, and the keys by which its log
+    identifies rows."""
 
     name: str
     state: TableState
     fields: tuple[pa.Field, ...]
     """Fields of the columns that are not generated."""
     keys: tuple[tuple[str, ...], ...]
-    """The first one is the table's key."""
+    """Keys in the log; the first one is the table's key."""
     indexes: tuple[UniqueIndex, ...] = ()
     is_partitioned: bool = False
     is_secured: bool = False
@@ -149,25 +153,25 @@ class Table:
     partitions: tuple[TablePartition, ...] = ()
     """Partitions whose log does not have complete rows."""
     space: str = "public"
-    """The name of its schema in the database."""
+    """Name of its schema in the database."""
 
     @property
     def quoted(self) -> str:
-        """The table as statements name it."""
+        """Return the quoted name of the table for statements."""
         return f"{in_quotes(self.space)}.{in_quotes(self.name)}"
 
     def is_required(self, index: UniqueIndex) -> bool:
-        """Whether the columns of an index have a value in all rows, which the log has."""
+        """Return whether the columns of an index are NOT NULL and in the log."""
         return {self.state.names[n] for n in index.columns} <= {f.name for f in self.fields if not f.nullable}
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The names of the key's columns."""
+        """Return the names of the key's columns."""
         return self.keys[0]
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns; those of the key are marked."""
+        """Return the columns; those of the key are marked."""
         marked = (
             f.with_metadata({KEY_MARK: b"1"}).with_nullable(False) if f.name in self.key else f for f in self.fields
         )
@@ -175,7 +179,7 @@ class Table:
 
 
 def table_of_row(row: Sequence[Any]) -> Table:
-    """A row of `STATES`; without keys where its log cannot find rows."""
+    """Return the table of a row of `STATES`; without keys if its log cannot identify rows."""
     (
         name,
         oid,
@@ -211,7 +215,7 @@ def _partition(space: str, name: str, identity: str, is_logged: bool, columns: S
 def _keys(
     identity: str, indexes: Sequence[UniqueIndex], required: set[int], generated: set[int]
 ) -> Iterator[tuple[int, ...]]:
-    """The keys whose values the log has of rows that change or go."""
+    """Yield the keys whose values the log contains for updated and deleted rows."""
     for index in indexes:
         is_logged = {"d": index.is_primary, "i": index.is_identity, "f": required >= set(index.columns)}.get(
             identity, False
@@ -221,7 +225,7 @@ def _keys(
 
 
 def keyless(source: str, table: Table) -> BelvedereError:
-    """The diagnostic B6223 of a table whose log cannot find rows; its hint fits what is in the way."""
+    """Return the diagnostic B6223 of a table whose log cannot identify rows, with a hint for the cause."""
     name, primary = table.quoted, next((i for i in table.indexes if i.is_primary), None)
     generated = [c.name for c in table.state.columns if c.is_generated and primary and c.number in primary.columns]
     named = next(
@@ -233,29 +237,39 @@ def keyless(source: str, table: Table) -> BelvedereError:
         hint = f"the owner runs: ALTER TABLE {name} REPLICA IDENTITY USING INDEX {in_quotes(named.name)}"
     elif generated:
         column = in_quotes(generated[0])
-        hint = f"a generated column is not logged; the owner runs: ALTER TABLE {name} ALTER COLUMN {column} DROP EXPRESSION"
+        hint = (
+            "a generated column is not logged; the owner runs: "
+            f"ALTER TABLE {name} ALTER COLUMN {column} DROP EXPRESSION"
+        )
     elif primary is not None and not primary.is_immediate:
         columns = ", ".join(in_quotes(table.state.names[n]) for n in primary.columns)
         drop = f"DROP CONSTRAINT {in_quotes(primary.name)}, ADD PRIMARY KEY ({columns})"
         hint = f"a deferrable key identifies no row in the log; the owner runs: ALTER TABLE {name} {drop}"
     else:
-        hint = f"give it one: ALTER TABLE {name} ADD PRIMARY KEY (...); without a key its own updates fail once it is published"
+        hint = (
+            f"give it one: ALTER TABLE {name} ADD PRIMARY KEY (...); "
+            "without a key its own updates fail once it is published"
+        )
     return fail("B6223", f'table "{table.name}" of source "{source}" has no key', hint=hint)
 
 
 def other_key(table: Table, requested: set[int]) -> BelvedereError:
-    """The diagnostic B6223 of a table whose log finds rows by other columns than those `requested`, by their numbers."""
+    """Return the diagnostic B6223 of a table whose log identifies rows by other columns than those `requested`
+    (numbers)."""
     hint = f"write `primary_key = {json.dumps(list(table.key), ensure_ascii=False)}`, or leave `columns` out"
     index = next((i for i in table.indexes if set(i.columns) == requested), None)
     if index is not None:
         identity = "DEFAULT" if index.is_primary else f"USING INDEX {in_quotes(index.name)}"
-        hint = f"the store identifies its rows by the columns of the index {in_quotes(index.name)}; the owner runs: ALTER TABLE "
+        hint = (
+            f"the store identifies its rows by the columns of the index {in_quotes(index.name)}; "
+            "the owner runs: ALTER TABLE "
+        )
         hint += f"{table.quoted} REPLICA IDENTITY {identity}"
     return fail("B6223", f'table "{table.name}" has another primary key', hint=hint)
 
 
 def in_quotes(name: str) -> str:
-    """A name as SQL takes it, whatever is in it."""
+    """Return a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 

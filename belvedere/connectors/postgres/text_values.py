@@ -1,7 +1,7 @@
-"""Texts of Postgres as columns.
+"""Conversion of Postgres' texts to columns.
 
-In: values of a column as Postgres writes them (`server.SETTINGS`). Out: an Arrow array, and why values have no place in it (infinite
-times, NaN in a DECIMAL, bytes that are no text): such rows are rejected.
+In: values of a column as Postgres writes them (`server.SETTINGS`). Out: an Arrow array, and the reasons of values that
+do not fit (infinite times, NaN in a DECIMAL, bytes that are not text): such rows are rejected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MISFITS = (pa.ArrowException, ValueError, KeyError)
 
 
 def column_of(texts: Sequence[Text] | pa.StringArray, column: Column) -> tuple[pa.Array, dict[int, Reason]]:
-    """The values, NULL where one has no place; and by place why not."""
+    """Return the values, with NULL for values that do not fit, and the reasons of these by index."""
     try:
         array = texts if isinstance(texts, pa.StringArray) else pa.array(texts, pa.binary()).cast(pa.string())
         return _cast(array, column.type), {}
@@ -43,7 +43,7 @@ def column_of(texts: Sequence[Text] | pa.StringArray, column: Column) -> tuple[p
 def _one(text: bytes | str | None, type_: pa.DataType) -> Any:
     said = text.decode() if isinstance(text, bytes) else text
     if said is not None and T.is_floating(type_):
-        if "_" in said:  # Python alone reads it
+        if "_" in said:  # accepted by Python alone
             raise ValueError(said)
         return float(said)
     return None if said is None else _cast(pa.array([said], pa.string()), type_)[0].as_py()

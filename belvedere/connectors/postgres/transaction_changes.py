@@ -17,13 +17,13 @@ Key = tuple[Value, ...]
 
 @dataclass(frozen=True)
 class StoredValue:
-    """A value that the store has: that of the same column in the row that had a key before all these changes."""
+    """A value that the store has: the same column of the row that had a key before all these changes."""
 
     key: Key
 
 
 ArrivedRow = tuple[Value | StoredValue, ...]
-"""A row of a table. Of one that goes only the key counts."""
+"""A row of a table. For a deleted row only the key is used."""
 
 
 @dataclass
@@ -33,10 +33,11 @@ class TableChanges:
     rows: list[tuple[int, ArrivedRow]] = field(default_factory=list)
     is_emptied: bool = False
     last: dict[Key, ArrivedRow | None] = field(default_factory=dict)
-    """The last of these rows of each key, None where it has gone: large values that an update leaves as they were are there."""
+    """The last of these rows of each key, None if it was deleted. It supplies large values that an update did not
+    change."""
 
     def take(self, key: Sequence[int], old: Row | None, new: Row | None) -> None:
-        """A row that came, went, or both; the places of the key's columns."""
+        """Add an inserted row, a deleted row, or both; `key` has the indexes of the key's columns."""
         if old is None and new is None:
             self.rows.clear()
             self.last.clear()
@@ -71,15 +72,16 @@ def _value(new: Value, old: Row | None, known: ArrivedRow | None, place: int, ke
 
 @dataclass(frozen=True)
 class Batch:
-    """New changes up to position `to`: changes by table; tables that are read completely in an open transaction, and
-    why those that were read before are read again.
+    """New changes up to position `to`: changes by table, and tables that are read completely in an open transaction.
+
+    If a table was read before, `whole` has the reason for reading it again.
     """
 
     to: int
     changes: Mapping[str, TableChanges]
     snapshot: TransactionSnapshot | None = None
     whole: Mapping[str, str] = field(default_factory=dict)
-    """A table that is read for the first time has no reason."""
+    """Tables to read completely, with the reason; it is empty for a first read."""
     notices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     last: tuple[int, int] | None = None
-    """The last transaction up to `to`: where it ends, and its number."""
+    """The last transaction up to `to`: its end, and its number."""

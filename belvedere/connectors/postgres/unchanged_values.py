@@ -1,7 +1,8 @@
-"""Large values that updates have left as they were: the log does not have them, the store's row does.
+"""Large values that updates did not change: the log does not contain them, the store's row does.
 
-In: rows of texts, some of which are a `StoredValue`; how stored rows are found. Out: their columns, with the values of the
-store's rows as of the last epoch. Where there is none (the row was rejected), a row has no value, and why.
+In: rows of texts, some of which are a `StoredValue`; a function that returns stored rows. Out: their columns, with the
+values of the store's rows as of the last epoch. If there is no stored row (it was rejected), the value is missing, with
+a reason.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from belvedere.values.rejections import Reason
 
 
 class FormerValues:
-    """Rows of a table, and the stored rows that lend them values."""
+    """Rows of a table, and the stored rows that supply missing values."""
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class FormerValues:
         self.columns, self.table, self.find, self.rows = columns, table, find, rows
 
     def column_of(self, place: int, column: Column) -> tuple[pa.Array, dict[int, Reason]]:
-        """The values of a column, NULL where one has no place; and by row why not."""
+        """Return the values of a column, with NULL for values that do not fit, and the reasons of these by row."""
         values = [row[place] for row in self.rows]
         lent = {n: v for n, v in enumerate(values) if isinstance(v, StoredValue)}
         array, misfits = column_of([v if isinstance(v, bytes) else None for v in values], column)
@@ -54,7 +55,7 @@ class FormerValues:
 
     @cached_property
     def _stored(self) -> tuple[pa.Table, dict[Key, int]]:
-        """The stored rows that are asked for, and where the row of each key is."""
+        """Return the required stored rows, and the index of each key's row."""
         fields = [self.columns[p] for p in self.table.key_places]
         schema = pa.schema([pa.field(c.name, c.type) for c in self.columns])
         keys = list(dict.fromkeys(v.key for row in self.rows for v in row if isinstance(v, StoredValue)))
@@ -77,5 +78,5 @@ class FormerValues:
 
 
 def _compared(key: Iterable[Any]) -> tuple[Any, ...]:
-    """A key that equals itself: one of NaN does, and none has NULL."""
+    """Return a key that equals itself also with NaN. No key contains NULL."""
     return tuple(None if value != value else value for value in key)

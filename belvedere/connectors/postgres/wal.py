@@ -1,7 +1,7 @@
 """The messages of Postgres' plugin pgoutput (protocol 1), as transactions with their changes.
 
-In: messages in the order of the log (PostgreSQL, "Logical Replication Message Formats"). Out: transactions as they were committed; those
-that were rolled back never come. Values are bytes of their texts.
+In: messages in the order of the log (PostgreSQL, "Logical Replication Message Formats"). Out: transactions in commit
+order; those that were rolled back never occur. Values are bytes of their texts.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 
 class Unchanged(Enum):
-    """Value that the log does not contain: a large value that an update did not change, or a deleted row's columns
-    beside its key.
-    """
+    """Value that the log does not contain: a large value that an update did not change, or a non-key column of a
+    deleted row."""
 
     VALUE = 0
 
@@ -28,7 +27,7 @@ Row = tuple[Value, ...]
 
 @dataclass(frozen=True)
 class LoggedTable:
-    """A table as the log describes it: names and types of its columns, and which of them identify a row."""
+    """A table as the log describes it: names and types of its columns, and the columns that identify a row."""
 
     oid: int
     schema: str
@@ -39,12 +38,13 @@ class LoggedTable:
     """Replica identity: how deleted rows are logged: by their key, by the columns of an index, or completely."""
 
     def key_of(self, row: Row) -> Row:
-        """A row of which the log has the key alone."""
+        """Return the row with its key alone."""
         return tuple(v if is_key else Unchanged.VALUE for v, is_key in zip(row, self.keys, strict=True))
 
 
 class RowChange(NamedTuple):
-    """A row that came (`new`), went (`old`), or both; with neither the table was emptied. `old` may have its key alone."""
+    """An inserted row (`new`), a deleted row (`old`), or both for an update; neither for TRUNCATE. `old` may have its
+    key alone."""
 
     relation: LoggedTable
     old: Row | None = None
@@ -98,7 +98,7 @@ class _MessageBytes:
 
 
 def transactions(messages: Iterable[bytes]) -> Iterator[LoggedTransaction]:
-    """The transactions of messages."""
+    """Return the transactions of messages."""
     relations: dict[int, LoggedTable] = {}
     begun = LoggedTransaction(0)
     for data in messages:
