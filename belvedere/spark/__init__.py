@@ -1,1 +1,1 @@
-""""""
+"""Belvedere on Spark: sessions, queries, runs."""

@@ -1,7 +1,7 @@
-"""Ask Spark's own analyzer about the queries of every stage, before a row is computed.
+"""Checks the queries of every stage with Spark's own analyzer, before any row is computed.
 
-In: a catalog and its pipeline. Out: a diagnostic for each view that Spark refuses, at the expression that it refuses. Queries are analysed
-over relations without rows: no job is started, nothing is read and nothing is stored.
+In: a catalog and its pipeline. Out: a diagnostic for each view that Spark rejects, at the rejected expression. Queries
+are analysed over relations without rows: no job is started, nothing is read and nothing is stored.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _named(refusal: Diagnostic, owner: str, catalog: Catalog) -> Diagnostic:
 
 
 class _Asking:
-    """Questions to one session's analyzer."""
+    """Requests to one session's analyzer."""
 
     def __init__(self, spark: SparkSession):
         self._spark = spark
@@ -105,7 +105,7 @@ class _Asking:
         return render(plan, str, self._clock)
 
     def _refusal(self, sql: str) -> tuple[str, str] | None:
-        """The name and the words of what the analyzer says against a query."""
+        """Return the name and the text of the analyzer's error for a query, or None."""
         try:
             self._spark.sql(sql)
         except PySparkException as error:
@@ -117,7 +117,8 @@ class _Asking:
         return None
 
     def _place(self, node: Node, span: Span | None) -> Span | None:
-        """The place of the least expression of an operator that is refused for itself, within the view's own statement."""
+        """Return the place of the smallest expression of an operator that is rejected by itself, within the view's own
+        statement."""
         for expr in node.expressions:
             found = self._least(expr, node)
             if found is not None and span is not None:
@@ -138,13 +139,13 @@ class _Asking:
         return other is not None and one[0] == other[0]
 
     def _alone(self, expr: Expr, node: Node) -> str:
-        """A query of one expression over the inputs of its operator."""
+        """Return a query of one expression over the inputs of its operator."""
         sources = [f"({self._text(i)}) AS i{n}" for n, i in enumerate(node.inputs)]
         return f"SELECT {print_expression(expr)} AS v FROM {' CROSS JOIN '.join([*sources, quote(self._clock)])}"
 
 
 def _queries(plan: Node) -> Iterator[Node]:
-    """The parts of a plan that are Spark SQL, over relations without rows."""
+    """Yield the parts of a plan that are Spark SQL, over relations without rows."""
     waiting: list[Node] = []
 
     def cut(node: Node) -> Node:

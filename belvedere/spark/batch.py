@@ -1,7 +1,7 @@
 """The batch answer of a view: the same plan over all input so far, in one Spark query.
 
-In: a catalog, a log of accepted input. Out: Arrow rows. This is the oracle of every incremental rule: it shares the plan and
-its printing with the engine, but neither stages nor stored state.
+In: a catalog, a log of accepted input. Out: Arrow rows. This is the test oracle of every incremental rule. It shares
+the plan and its printing with the engine, but neither stages nor stored state.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ class InputLog:
     """All accepted input, in order of arrival."""
 
     def __init__(self, catalog: Catalog, *, ends: bool = False):
-        """`ends`: whether no row comes after those of the last epoch."""
+        """`ends`: whether the input ends with the rows of the last epoch."""
         self.catalog = catalog
         self._ends = ends
         self.epochs: list[LoggedEpoch] = []
         self._rows: dict[str, list[tuple[int, pa.Table]]] = {}
 
     def add(self, report: EpochReport) -> None:
-        """Take in what an epoch took in."""
+        """Add the rows that an epoch has ingested."""
         for id_, table in report.arrivals.items():
             self._rows.setdefault(id_, []).append((len(self.epochs), table))
         self.epochs.append(LoggedEpoch(report.clock, report.bounds, self._ends))
 
     def current(self, table: Input, epoch: int | None = None) -> pa.Table | Rows:
-        """The input's rows now, or after an epoch of the log: upserts and deletions applied one after the other."""
+        """Return the input's rows now, or after an epoch of the log, with upserts and deletions applied in order."""
         schema = table.schema.arrow
         parts = [t for n, t in self._rows.get(table.id, []) if epoch is None or n <= epoch]
         if not parts:
@@ -70,10 +70,10 @@ class InputLog:
 
 
 class SingleEpochLog(InputLog):
-    """The rows of each input as they are, with all columns of its schema, as if one epoch had brought them."""
+    """The given rows of each input, with all columns of its schema, as if one epoch had ingested them."""
 
     def __init__(self, catalog: Catalog, rows: Mapping[str, pa.Table | Rows], now: datetime):
-        """Rows that lie in files have just these columns."""
+        """Rows in files must have exactly these columns."""
         super().__init__(catalog, ends=True)
         self._given = rows
         self.add(EpochReport(1, now))
@@ -84,7 +84,7 @@ class SingleEpochLog(InputLog):
 
 
 def _fold(log: pa.Table, table: Input) -> list[int]:
-    """The indexes of the rows that are there in the end."""
+    """Return the indexes of the rows that remain at the end."""
     names = list(table.primary_key) or [c.name for c in table.schema if not c.hidden]
     keys = [
         repr([0.0 if v == 0.0 and isinstance(v, float) else v for v in row.values()])
@@ -103,7 +103,10 @@ def _fold(log: pa.Table, table: Input) -> list[int]:
 
 
 def full_plan(catalog: Catalog, relation: str, known: Container[str] = ()) -> Node:
-    """A view's plan down to the inputs, and to the `known` views; that of a subscription is over its query."""
+    """Return a view's plan down to the inputs and to the `known` views.
+
+    A subscription's plan is over its query.
+    """
 
     def definition(id_: str) -> Node | None:
         subscription = None if id_ in known else catalog.subscriptions.get(id_)
@@ -117,7 +120,7 @@ def full_plan(catalog: Catalog, relation: str, known: Container[str] = ()) -> No
 
 
 def _served(table: pa.Table, catalog: Catalog, relation: str, now: datetime) -> pa.Table:
-    """An input's rows that are still served."""
+    """Return an input's rows that are still served."""
     source = catalog.inputs.get(relation)
     if source is None or source.keep is None or not source.append_only:
         return table
@@ -126,10 +129,11 @@ def _served(table: pa.Table, catalog: Catalog, relation: str, now: datetime) -> 
 
 
 class BatchAnswers:
-    """Batch answers from one log: each input becomes a temporary view once for all answers of an epoch.
+    """Batch answers from one log. Each input becomes a temporary view once for all answers of an epoch.
 
-    So does an answer of few rows: views above it are computed from it, where Spark would compute it again for each of them. Views have
-    the same names in each epoch, so that what Spark planned for one serves the next. Folds over history go on from the epoch before.
+    An answer of few rows becomes a view too: views above it read it, so Spark does not compute it again for each of
+    them. Views have the same names in each epoch, so Spark can reuse its plans. Folds over history continue from the
+    previous epoch.
     """
 
     def __init__(self, spark: SparkSession, catalog: Catalog, log: InputLog):
@@ -138,9 +142,9 @@ class BatchAnswers:
         register_functions(spark, catalog.functions)
         self._compute = SparkCompute(spark, f"belvedere_batch_{os.getpid()}_{next(_RUNS)}")
         self._moment: tuple[int, datetime] | None = None
-        """The epochs of the log and the clock that views and answers are of."""
+        """The number of epochs in the log, and the clock, for which views and answers are valid."""
         self._names: dict[str, str] = {}
-        """By relation the name of its view."""
+        """Name of the view of each relation."""
         self._made: set[str] = set()
         """The relations whose views hold rows of this moment."""
         self._answers: dict[str, pa.Table] = {}
@@ -148,11 +152,12 @@ class BatchAnswers:
         self._histories: dict[str, History] = {}
 
     def answer(self, relation: str, now: datetime) -> pa.Table:
-        """All rows of a relation, computed from the log alone at the time `now`; the columns of its schema."""
+        """Return all rows of a relation, computed from the log alone at the time `now`, in the columns of its
+        schema."""
         return self.answers((relation,), now)[relation]
 
     def answers(self, relations: Collection[str], now: datetime) -> dict[str, pa.Table]:
-        """`answer` for several: those that do not need each other are one query."""
+        """Return the answers of several relations. Those that do not depend on each other are one query."""
         plans = {r: full_plan(self.catalog, r) for r in relations}
         found = {r: self._folded(r, plan, now) for r, plan in plans.items() if has_history(plan)}
         waiting = {r: self._views_below(r) for r in relations if r not in found}
@@ -177,7 +182,7 @@ class BatchAnswers:
             self._answers.clear()
 
     def _views_below(self, relation: str) -> set[str]:
-        """The views that a relation's query reads, and those that these read."""
+        """Return the views that a relation's query reads, and those that these read."""
         view = self.catalog.views.get(relation)
         subscription = self.catalog.subscriptions.get(relation)
         scans = {n.relation for n in view.plan.walk() if isinstance(n, Scan)} if view else set()
@@ -186,7 +191,7 @@ class BatchAnswers:
         return found.union(*(self._views_below(r) for r in found))
 
     def _folded(self, relation: str, plan: Node, now: datetime) -> pa.Table:
-        """The answer of a plan with history."""
+        """Return the answer of a plan with history."""
         history = self._histories.get(relation)
         if history is None:
             history = self._histories[relation] = History(relation, plan, self.catalog, self._after)
@@ -196,7 +201,7 @@ class BatchAnswers:
         return _in_order(self._after(history.plan, len(self.log.epochs) - 1, history.tables), history.plan)
 
     def _after(self, plan: Node, epoch: int, tables: Mapping[str, pa.Table]) -> pa.Table:
-        """A plan over the inputs after an epoch of the log, and over the given tables."""
+        """Return the rows of a plan over the inputs after an epoch of the log, and over the given tables."""
         now = self.log.epochs[epoch].clock
         self._at(epoch + 1, now)
         for name in {n.relation for n in plan.walk() if isinstance(n, Scan)} & tables.keys():
@@ -205,7 +210,7 @@ class BatchAnswers:
         return self._rows([plan], now)[0]
 
     def _whole(self, relations: Sequence[str], now: datetime) -> dict[str, pa.Table]:
-        """The answers of relations without history that do not need each other."""
+        """Return the answers of relations without history that do not depend on each other."""
         asked = [r for r in relations if r not in self._answers]
         plans = [full_plan(self.catalog, r, self._answers) for r in asked]
         found = dict(zip(asked, self._rows(plans, now), strict=True))
@@ -214,7 +219,7 @@ class BatchAnswers:
         return known | {r: _served(t, self.catalog, r, now) for r, t in found.items()}
 
     def _rows(self, plans: Sequence[Node], now: datetime) -> list[pa.Table]:
-        """All rows of each plan over the inputs and the views that were made."""
+        """Return all rows of each plan over the inputs and the created views."""
         compute = self._compute
         for relation in {n.relation: None for plan in plans for n in plan.walk() if isinstance(n, Scan)}:
             self._make(relation, partial(self._contents, relation))
@@ -226,7 +231,10 @@ class BatchAnswers:
             compute.rest()
 
     def _query(self, plan: Node, made: dict[Node, str]) -> tuple[str, pa.Schema]:
-        """A plan as text, with the schema of its rows; the rows of its windows are views of their own, of `made` they are there."""
+        """Return a plan as text, with the schema of its rows.
+
+        The rows of its windows are views of their own; those in `made` exist already.
+        """
         compute, own = self._compute, "windows_"
 
         def view_of(relation: str) -> str:
@@ -241,24 +249,24 @@ class BatchAnswers:
         return f"SELECT {columns} FROM ({render(plan, view_of, clock)}) AS v", pa.schema(fields)
 
     def _apart(self, operator: Apart, own: str) -> Rows:
-        """The rows of an operator that is no SQL; `own` begins the names of its views."""
+        """Return the rows of a non-SQL operator. `own` is the prefix of its views' names."""
         if isinstance(operator, RecursionOperator):
             return fixpoint_rows(operator, self._compute, lambda name, rows: self._compute.put(own + name, rows))
         return self._compute.windows(operator, few=False)
 
     def _make(self, relation: str, rows: Callable[[], pa.Table | Rows]) -> None:
-        """A relation's view at this moment, once."""
+        """Create a relation's view at this moment, once."""
         self._put(relation, self._names.setdefault(relation, f"rows{len(self._names)}"), rows)
 
     def _put(self, relation: str, name: str, rows: Callable[[], pa.Table | Rows]) -> None:
-        """`name` is that of the view."""
+        """Create a relation's view with this name."""
         if relation not in self._made:
             found = rows()
             self._compute.put(name, as_rows(found))
             self._made.add(relation)
 
     def _contents(self, relation: str) -> pa.Table | Rows:
-        """The rows of an input, or an answer."""
+        """Return the rows of an input, or an answer."""
         source = self.catalog.inputs.get(relation)
         if source is None:
             return self._answers[relation]
@@ -271,7 +279,7 @@ def _same(table: pa.Table) -> pa.Table:
 
 
 def run_batch(spark: SparkSession, catalog: Catalog, relation: str, log: InputLog, now: datetime) -> pa.Table:
-    """One answer of `BatchAnswers`."""
+    """Return one answer of `BatchAnswers`."""
     batch = BatchAnswers(spark, catalog, log)
     try:
         return batch.answer(relation, now)
@@ -280,5 +288,5 @@ def run_batch(spark: SparkSession, catalog: Catalog, relation: str, log: InputLo
 
 
 def _in_order(table: pa.Table, plan: Node) -> pa.Table:
-    """A changelog or stream in the order in which it was emitted."""
+    """Sort a changelog or stream by the order in which it was emitted."""
     return table.sort_by(SEQUENCE) if plan.schema.key == (SEQUENCE,) else table

@@ -1,7 +1,7 @@
-"""Jobs of tasks that look up and change state: what is sent to each bucket, by one explicit exchange.
+"""Jobs of tasks that look up and change state, with one explicit exchange that distributes rows to buckets.
 
-In: rows with the column by which they go, a task's function, a session. Out: what the tasks answer. Whether tasks are
-worth it says `Spreading`.
+In: rows with the column that determines their bucket, a task's function, a session. Out: the tasks' answers.
+`Spreading` decides whether tasks are worthwhile.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from belvedere.schema import KEY
 from belvedere.spark.cluster import is_cluster
 
 BUCKET_ROWS = 1_000_000
-"""Rows of a bucket: a task holds its share of the rows."""
+"""Number of rows of a bucket. A task holds its share of the rows in memory."""
 
 
 @dataclass(frozen=True)
 class Spreading:
-    """When tasks in other processes look up and change state.
+    """Settings for tasks in other processes that look up and change state.
 
-    They do from `rows` rows on (None: never), in `parts` parts at least. Up to `small` rows are one task's, and the driver's.
+    Tasks are used for at least `rows` rows (None: never), in at least `parts` parts. Up to `small` rows are processed
+    in one task, and in the driver.
     """
 
     rows: int | None = None
@@ -37,17 +38,20 @@ class Spreading:
     small: int | None = None
 
     def buckets(self, rows: int) -> int:
-        """A power of two."""
+        """Return the number of buckets: a power of two."""
         return 1 << (max(self.parts, -(-rows // BUCKET_ROWS)) - 1).bit_length()
 
 
 ALONE = Spreading()
 always: Spreading | None = None
-"""For tests: how all engines of this process spread their work."""
+"""For tests: setting that replaces those of all engines of this process."""
 
 
 def spreading_of(spark: SparkSession, rows: int) -> Spreading:
-    """Executors in other processes take more than `rows` rows; threads of this one would gain nothing."""
+    """Return the settings of a session.
+
+    Executors in other processes take more than `rows` rows; threads of this process would gain nothing.
+    """
     return always or (Spreading(rows + 1, spark.sparkContext.defaultParallelism) if is_cluster(spark) else ALONE)
 
 
@@ -58,7 +62,7 @@ def run_buckets(
     schema: pa.Schema,
     frame_of: Callable[[Rows], DataFrame],
 ) -> pa.Table:
-    """Run a function over what is sent to each bucket; its answers."""
+    """Run a function over the rows of each bucket, and return its answers."""
     count = task.buckets
     marks = [f"CAST(id AS INT) AS {BUCKET}", f"{MARK} AS {KIND}", *_columns(task.schema, {})]
     if sent:
@@ -86,6 +90,6 @@ def _sent(frame: DataFrame, sent: Sent, schema: pa.Schema, count: int) -> DataFr
 
 
 def _columns(schema: pa.Schema, given: Mapping[str, str]) -> list[str]:
-    """The columns of an arrangement by number; NULL where there is none."""
+    """Return the columns of an arrangement by number, with NULL for missing ones."""
     values = (quote(given[f.name]) if f.name in given else f"CAST(NULL AS {type_text(f.type)})" for f in schema)
     return [f"{value} AS c{n}" for n, value in enumerate(values)]

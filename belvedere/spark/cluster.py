@@ -1,8 +1,9 @@
-"""A Spark cluster: how its session is set up, and that its executors can do what Belvedere asks of them.
+"""A Spark cluster: the setup of its session, and checks of its executors.
 
-In: the `[spark]` settings, a session, a folder for scratch files. Out: settings; a session whose executors have this package and have
-been looked at, or a diagnostic. It starts no cluster. The driver reads and writes the same scratch files as the executors, so all of them
-must see one folder; what an executor writes is counted, since another folder of that name would lose it in silence.
+In: the `[spark]` settings, a session, a folder for scratch files. Out: settings; a session whose executors have this
+package and were checked, or a diagnostic. It starts no cluster. The driver and the executors read and write the same
+scratch files, so all of them must see one folder. The rows that an executor writes are counted, since another folder
+with that name would lose them silently.
 """
 
 from __future__ import annotations
@@ -32,13 +33,16 @@ HINT = 'write "spark://host:7077", "yarn", "k8s://https://host:port", "local[4]"
 REACH_SECONDS = 5.0
 STABLE_SECONDS = 1.0
 MODULES = ("numpy", "pyarrow", "pandas", "sqlglot", "belvedere")
-"""Modules that Python functions import on executors; the package itself is sent to them."""
+"""Modules that Python functions import on executors. The package itself is sent to them."""
 Found = tuple[str, str | None, bool]
-"""Findings of a task: its machine, the packages its Python lacks, whether it sees the scratch folder."""
+"""Findings of a task: its machine, the packages that its Python lacks, and whether it can see the scratch folder."""
 
 
 def master_of(settings: Mapping[str, str]) -> str | None:
-    """The master that `[spark]` names; None for this machine with all or `cores` of its cores. Raises B9112 for what is none."""
+    """Return the master that `[spark]` names, or None for this machine with all or `cores` of its cores.
+
+    Raises B9112 for an invalid master.
+    """
     master = settings.get("master", settings.get("spark.master"))
     if master is not None and not MASTER.fullmatch(master):
         raise fail("B9112", f'"{master}" is not a Spark master', hint=HINT)
@@ -46,19 +50,21 @@ def master_of(settings: Mapping[str, str]) -> str | None:
 
 
 def is_local(master: str) -> bool:
-    """Whether executors are threads of the driver's process."""
+    """Return whether executors are threads of the driver's process."""
     return master == "local" or master.startswith("local[")
 
 
 def is_cluster(spark: SparkSession) -> bool:
-    """Whether a session has executors in processes of their own."""
+    """Return whether a session has executors in processes of their own."""
     return not is_local(spark.sparkContext.master or "local")
 
 
 def cluster_settings(master: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """Settings of a session on a cluster beside those of every session. Raises B7035 where a standalone master cannot be reached.
+    """Return settings of a session on a cluster, in addition to those of every session. Raises B7035 if a standalone
+    master cannot be reached.
 
-    Executors call the driver at the address from which it reaches the master, unless `spark.driver.host` says another.
+    Executors connect to the driver at the address from which it reaches the master, unless `spark.driver.host` sets
+    another one.
     """
     found = {"spark.driver.memory": settings.get("memory", "4g"), "spark.task.maxFailures": "8"}
     if "cores" in settings:
@@ -76,7 +82,7 @@ def cluster_settings(master: str, settings: Mapping[str, str]) -> dict[str, str]
 
 
 def _reached(master: str) -> str:
-    """This machine's address as one of the masters sees it."""
+    """Return this machine's address as seen by one of the masters."""
     reasons = []
     for place in master.removeprefix("spark://").split(","):
         host, port = place.rsplit(":", 1)
@@ -90,25 +96,29 @@ def _reached(master: str) -> str:
 
 
 def not_started(master: str, error: Exception) -> BelvedereError:
-    """The diagnostic B7035 for a session that does not start."""
+    """Return the diagnostic B7035 for a session that does not start."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    hint = "check that its Spark has this version (4.3), that it accepts this application, and that it reaches this machine"
+    hint = (
+        "check that its Spark has this version (4.3), that it accepts this application, and that it reaches "
+        "this machine"
+    )
     return fail(
         "B7035", f"no session could be started on the Spark master {master}", detail=lines[-1].strip(), hint=hint
     )
 
 
 def has_ended(spark: SparkSession) -> bool:
-    """Whether the cluster has ended the application, whose JVM lives."""
+    """Return whether the cluster has ended the application although its JVM is running."""
     return is_cluster(spark) and bool(spark.sparkContext._jsc.sc().isStopped())
 
 
 def join_cluster(
     spark: SparkSession, folder: Path, seconds: float = 120.0, stopped: Callable[[], bool] = lambda: False
 ) -> bool:
-    """Send this package to the executors, look at each of them, and put scratch files into `folder` from now on.
+    """Send this package to the executors, check each of them, and put scratch files into `folder` from now on.
 
-    Waits `seconds` for the first executor; False where it was stopped meanwhile. Raises B7034, B7035, B7036 for what is wrong.
+    Waits `seconds` for the first executor. Returns False if it was stopped meanwhile. Raises B7034, B7035, B7036 for
+    problems.
     """
     context = spark.sparkContext
     context.addPyFile(str(_packed()))
@@ -137,20 +147,18 @@ def join_cluster(
 
 
 def _packed() -> Path:
-    """This package as a zip: executors run the driver's version, whatever is installed there."""
+    """Return this package as a zip. Executors run the driver's version, independent of any installed one."""
     root = Path(__file__).parents[1]
     path = temporary_folder("package-") / "belvedere.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
         for file in sorted(root.rglob("*")):
-            if file.suffix == ".py" or (
-                file.is_dir() and file.name != "__pycache__"
-            ):  # a package may be a folder alone
+            if file.suffix == ".py" or (file.is_dir() and file.name != "__pycache__"):  # a package can be only a folder
                 packed.write(file, Path("belvedere") / file.relative_to(root))
     return path
 
 
 def _has_executors(spark: SparkSession, seconds: float, stopped: Callable[[], bool]) -> bool:
-    """Wait for executors until no more come; B7035 where none does."""
+    """Wait until no more executors arrive. Raises B7035 if there are none."""
     status = spark.sparkContext._jsc.sc()
     end, known, since = time.monotonic() + seconds, 0, time.monotonic()
     while not stopped():
@@ -164,7 +172,8 @@ def _has_executors(spark: SparkSession, seconds: float, stopped: Callable[[], bo
             raise fail(
                 "B7035",
                 f"the Spark master {spark.sparkContext.master} gave no executor within {seconds:.0f} seconds",
-                hint=f"check that it has workers with a free core and {memory} of free memory (`spark.executor.memory` under [spark]), "
+                hint=f"check that it has workers with a free core and {memory} of free memory "
+                "(`spark.executor.memory` under [spark]), "
                 "and that they reach this machine (`spark.driver.host`)",
             )
         time.sleep(0.1)
@@ -209,13 +218,17 @@ def _no_python(python: str, text: str) -> BelvedereError:
     needed = ", ".join(MODULES[:-1])
     return fail(
         "B7034",
-        f"Spark's executors have no Python {sys.version_info[0]}.{sys.version_info[1]} with what Belvedere needs: {python}",
+        f"Spark's executors have no Python {sys.version_info[0]}.{sys.version_info[1]} with what Belvedere needs: "
+        f"{python}",
         detail=reasons[0] if reasons else text.strip().splitlines()[0],
-        hint=f"install {needed} there, and set `spark.pyspark.python` under [spark] to that Python; belvedere itself is sent",
+        hint=(
+            f"install {needed} there, and set `spark.pyspark.python` under [spark] to that Python; belvedere "
+            "itself is sent"
+        ),
     )
 
 
 def _observed(frame: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
-    """The frame, and how many rows it had once it was run."""
+    """Return the frame, and a function that returns its number of rows once it has run."""
     seen = Observation()
     return frame.observe(seen, F.count(F.lit(1)).alias("rows")), lambda: int(seen.get["rows"])

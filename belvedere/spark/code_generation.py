@@ -1,6 +1,8 @@
-"""Whether Spark compiles a query to Java classes of its own: that pays for many rows only, and takes most of the first epochs' time.
+"""Choice whether Spark compiles a query to Java classes. This pays only for many rows, and takes most of the time of
+the first epochs.
 
-In: a session, and per query whether its rows are few. Out: the session's settings. Those that the session had come back with `restore`.
+In: a session, and per query whether its rows are few. Out: the session's settings. `restore` resets the session's
+original settings.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ FEW = 2_000
 pairs, which take a second.
 """
 SOME = 10
-"""Number of interpreted runs of a query over few rows, before it is worth compiling."""
+"""Number of interpreted runs of a query over few rows before it is worth compiling."""
 MAX_TEXTS = 2_000
 """Maximum number of queries whose runs are counted."""
 COMPILED: Mapping[str, str] = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
@@ -25,7 +27,7 @@ INTERPRETED: Mapping[str, str] = {
 
 
 class Interpreting:
-    """The choice for one session, which is asked only where it changes."""
+    """The choice for one session, which is changed only if needed."""
 
     def __init__(self, spark: SparkSession):
         self._spark = spark
@@ -34,10 +36,13 @@ class Interpreting:
         self._runs: dict[str, int] = {}
         self._compiled: set[str] = set()
         self._compiles = False
-        """Whether a query was compiled since the last `restore`: one at a time, or all would be in the same epoch."""
+        """Whether a query was compiled since the last `restore`.
+
+        Only one is compiled per epoch; otherwise all would be in the same epoch.
+        """
 
     def choose(self, few: bool, sql: str = "") -> bool:
-        """Settings for a query over few rows, or over many; whether it is interpreted."""
+        """Set the session for a query over few or many rows. Return whether it is interpreted."""
         interprets = few and self._is_new(sql)
         if interprets != self._interprets:
             for name, value in (INTERPRETED if interprets else self._own).items():
@@ -46,7 +51,7 @@ class Interpreting:
         return interprets
 
     def _is_new(self, sql: str) -> bool:
-        """Whether the query has run a few times only, so that its classes would cost more than they save."""
+        """Return whether the query has run only a few times, so that compiling it would cost more than it saves."""
         if sql in self._compiled:
             return False
         if len(self._runs) >= MAX_TEXTS:
@@ -60,6 +65,6 @@ class Interpreting:
         return False
 
     def restore(self) -> None:
-        """The settings that the session had."""
+        """Restore the session's original settings."""
         self.choose(few=False)
         self._compiles = False

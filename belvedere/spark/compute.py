@@ -1,8 +1,8 @@
-"""Rows between the driver and Spark.
+"""Transfer of rows between the driver and Spark.
 
-In: rows of an epoch. Out: temporary views to query, and query results. Few rows become a local relation in one partition (no exchange, no
-file); many become a scratch Parquet file that executors read. Results that are, or may be, more than the driver should hold are
-written to scratch files by the executors.
+In: rows of an epoch. Out: temporary views to query, and query results. Few rows become a local relation in one
+partition (no exchange, no file); many become a scratch Parquet file that executors read. Results that are, or may be,
+too large for the driver are written to scratch files by the executors.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from belvedere.spark.window_by.windows import Spread
 from belvedere.spark.window_by.windows import windows as find_windows
 
 SMALL = 20_000
-"""Maximum number of rows that go to Spark as a local relation."""
+"""Maximum number of rows that are sent to Spark as a local relation."""
 DRIVER_MEMORY = 1 << 30
 WIDTH = 16
-"""Bytes that a value of a data frame is thought to have."""
+"""Estimated bytes of a value of a data frame."""
 
 
 class SparkCompute:
-    """Makes temporary views and runs queries; owns the scratch folder of one engine."""
+    """Creates temporary views and runs queries. It owns the scratch folder of one engine."""
 
     def __init__(
         self,
@@ -61,37 +61,38 @@ class SparkCompute:
         memory: int = DRIVER_MEMORY,
         spreading: Spreading = ALONE,
     ):
-        """`small`: maximum number of rows of a local relation in Spark; `memory`: bytes of rows that the driver may hold."""
+        """`small`: maximum number of rows of a local relation in Spark; `memory`: maximum bytes of rows in the
+        driver."""
         self.spark = spark
         self.prefix = prefix
         self.memory = Memory(memory)
         self.spreading = spreading
         self.small = small if spreading.small is None else spreading.small
         self._named = re.compile(f"`({re.escape(prefix)}_[^`]+)`")
-        """The views in a query, and the common table expressions that stand for some."""
+        """Pattern of the views in a query, and of the common table expressions that replace some of them."""
         self._defined = re.compile(f"WITH `({re.escape(prefix)}_[^`]+)` AS ")
         self.scratch = scratch_folder("epochs-")
         self._files = itertools.count()
         self._large: dict[str, int] = {}
         self._many: set[str] = set()
-        """Large views: executors write what is computed of them."""
+        """Large views. Executors write the results of queries over them."""
         self._views: set[str] = set()
         self._schemas: dict[str, pa.Schema] = {}
-        """The types of queries without a schema: their texts stay the same from epoch to epoch."""
+        """The types of queries without a schema. Their texts stay the same from epoch to epoch."""
         self._rows: dict[str, int | None] = {}
-        """How many rows each view has, about; None where they are not counted."""
+        """Approximate number of rows of each view; None if not counted."""
         self._interpreting = Interpreting(spark)
         self._standing = None if is_cluster(spark) else StandingViews(spark, self.scratch / "few")
         self._batching: QueryBatching[tuple[str, pa.Schema], Rows] = QueryBatching(self._compute_together)
         self.last_query = ""
-        """The query that ran last: the one that failed, where one failed."""
+        """The last query, which is the failed one after a failure."""
 
     def view_name(self, name: str) -> str:
-        """The temporary view's name: views of several engines live in one session."""
+        """Return the temporary view's name. Views of several engines can be in one session."""
         return f"{self.prefix}_{name}"
 
     def put(self, name: str, rows: Rows) -> None:
-        """Make the view `name` of these rows."""
+        """Create the view `name` of these rows."""
         view = self.view_name(name)
         if not self._put_standing(view, rows):
             self._frame(rows).createOrReplaceTempView(view)
@@ -112,7 +113,7 @@ class SparkCompute:
         return self._standing is not None and self._standing.put(view, rows.table if few else None)
 
     def _size(self, rows: Rows) -> int:
-        """About how many bytes the rows would take in the driver."""
+        """Return the approximate bytes that the rows would take in the driver."""
         if rows.is_collected:
             return int(rows.table.nbytes)
         if rows.files is not None:
@@ -126,7 +127,8 @@ class SparkCompute:
             return self._read(rows.files, rows.schema)
         table = rows.table
         if table.num_rows <= self.small or not fits_parquet(table.schema):
-            # one chunk: PySpark reads no further than the first batch of each slice, which may be empty, and no nested column of none
+            # one chunk: PySpark reads only the first batch of each slice, which may be empty, and no nested column
+            # without batches
             whole = table.combine_chunks() if table.num_rows else table.schema.empty_table()
             return unpacked(into_spark(self.spark, encoded(whole)).coalesce(1), whole.schema)
         return self._read((self._write(table.to_batches(), table.schema, max(1, table.num_rows // 8)),), table.schema)
@@ -139,16 +141,19 @@ class SparkCompute:
         return reader.parquet(*map(uri, files)).toDF(*schema.names)
 
     def _write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int = SMALL * 4) -> Path:
-        """One scratch file; `rows` are those of a row group, which a reader or writer holds at once."""
+        """Write one scratch file.
+
+        `rows` is the number of rows of a row group, which a reader or writer holds at once.
+        """
         file = NumberedFile(self.scratch / f"{next(self._files)}.parquet", schema, rows)
-        file.add(pa.RecordBatch.from_pylist([], schema))  # there is a file, however few rows
+        file.add(pa.RecordBatch.from_pylist([], schema))  # there is a file even for few rows
         for batch in batches:
             file.add(batch)
         file.close()
         return file.path
 
     def keep(self, rows: pa.RecordBatchReader) -> Rows:
-        """Rows that stream in: in the driver where it has room, else in a scratch file."""
+        """Store streamed rows: in the driver if they fit, else in a scratch file."""
         schema = rows.schema
         held: list[pa.RecordBatch] = []
         size = 0
@@ -163,9 +168,10 @@ class SparkCompute:
         return Rows(schema=schema, files=(path,), count=pq.read_metadata(path).num_rows)
 
     def compute(self, sql: str, schema: pa.Schema | None = None, ordered: bool = False) -> Rows:
-        """Run one query, in its own types without a schema. Over few rows it waits for those of other stages, if no order is asked for.
+        """Run one query; without a schema, in its own types. A query over few rows waits for those of other stages,
+        unless an order is requested.
 
-        Where its inputs are large, or its result proves to be, executors write the rows to scratch files.
+        If its inputs are large, or its result turns out to be, executors write the rows to scratch files.
         """
         if schema is None:
             schema = self._schemas.get(sql) or arrow_schema(self.spark.sql(sql))
@@ -187,12 +193,13 @@ class SparkCompute:
         return self.keep(table.to_reader())
 
     def run_batched(self, tasks: Sequence[Task]) -> None:
-        """Run stages; queries over few rows that several of them wait for become one."""
+        """Run stages. Queries over few rows for which several stages wait are combined into one."""
         self._batching.run(tasks)
 
     def _compute_together(self, queries: Sequence[tuple[str, pa.Schema]]) -> list[Rows | Exception]:
-        """Return the rows of each query; if one fails, each is run alone, so that the error is attributed to the right
-        one.
+        """Return the rows of each query.
+
+        If one fails, each is run alone, so that the error is attributed to the right one.
         """
         if len(queries) > 1:
             few = all(self._has_at_most(FEW, sql) for sql, _ in queries)
@@ -204,7 +211,10 @@ class SparkCompute:
         return list(map(self._answer, queries))
 
     def collect_all(self, queries: Sequence[tuple[str, pa.Schema]]) -> list[pa.Table]:
-        """The rows of each query in the driver: those over few rows are one query. Raises what the first that fails raises."""
+        """Return the rows of each query in the driver.
+
+        Those over few rows are one query. Raises the error of the first failed one.
+        """
         few = [n for n, (sql, _) in enumerate(queries) if self._has_at_most(self.small, sql)]
         together = dict(
             zip(few, self._compute_together([queries[n] for n in few]) if len(few) > 1 else (), strict=False)
@@ -216,11 +226,11 @@ class SparkCompute:
     def _answer(self, query: tuple[str, pa.Schema]) -> Rows | Exception:
         try:
             return self._compute(*query)
-        except Exception as error:  # raised where the query was asked for
+        except Exception as error:  # raised where the query was requested
             return error
 
     def defer(self, sql: str, schema: pa.Schema) -> Rows:
-        """The rows of a query that is run where they are read: at once where they have types that Arrow does not read."""
+        """Return the rows of a query that is run when they are read, or at once for types that Arrow does not read."""
         if any(encoded_type(f.type) != f.type for f in schema):
             return self._compute(sql, schema)
         most = max((rows or 0 for name, rows in self._rows.items() if name in sql), default=0)
@@ -228,7 +238,7 @@ class SparkCompute:
         return Rows(frame=frame, schema=schema, guess=most, text=sql)
 
     def _views_in(self, sql: str) -> set[str]:
-        """The views that a query reads."""
+        """Return the views that a query reads."""
         return set(self._named.findall(sql)) - set(self._defined.findall(sql))
 
     def _has_at_most(self, rows: int, sql: str) -> bool:
@@ -239,7 +249,7 @@ class SparkCompute:
         return bool(self._large) and sum(size for name, size in self._large.items() if name in sql) > self.memory.large
 
     def _compute_apart(self, sql: str, schema: pa.Schema) -> Rows:
-        """The executors write; few rows are then read."""
+        """Let the executors write the result, and load it if it has few rows."""
         self._interpreting.choose(False)
         folder = self.scratch / f"{next(self._files)}.parquet"
         frame = self.spark.sql(sql).select(*[quote(n) for n in schema.names])
@@ -248,7 +258,7 @@ class SparkCompute:
         return self.near(rows)
 
     def collect(self, sql: str, schema: pa.Schema) -> pa.Table:
-        """Run one query and bring its rows to the driver in the given Arrow types."""
+        """Run one query and return its rows in the driver in the given Arrow types."""
         views = self._views_in(sql)
         interprets = self._interpreting.choose(self._has_at_most(FEW, sql), sql)
         if self._standing is not None and self._standing.holds(views):
@@ -256,16 +266,16 @@ class SparkCompute:
         return conform(PASSED.count(collected(self.spark.sql(sql))), schema)
 
     def spreads(self, rows: int) -> bool:
-        """Whether tasks in other processes should store, look up or change this number of rows."""
+        """Return whether tasks in other processes should store, look up or change this number of rows."""
         return self.spreading.rows is not None and rows >= self.spreading.rows
 
     def near(self, rows: Rows) -> Rows:
-        """Rows that tasks have written: in this process where they are few."""
+        """Load rows that tasks have written into this process if they are few."""
         few = not rows.is_collected and rows.num_rows <= self.small and self.memory.has_room(self._size(rows))
         return self.keep(rows.reader()) if few else rows
 
     def filed(self, rows: Rows, column: str) -> tuple[tuple[Path, str], ...]:
-        """Scratch files with a column of the rows, and its name in each."""
+        """Return scratch files with a column of the rows, and its name in each."""
         if rows.files is not None:
             return tuple((f, f"c{rows.schema.get_field_index(column)}") for f in rows.files)
         if rows.is_collected:
@@ -277,17 +287,19 @@ class SparkCompute:
         return tuple((f, "c0") for f in written.files or ())
 
     def buckets(self, rows: int) -> int:
-        """Number of parts for this number of rows: a power of two."""
+        """Return the number of parts for this number of rows: a power of two."""
         return self.spreading.buckets(rows)
 
     def run_buckets(self, sent: Sequence[Sent], task: BucketTask, schema: pa.Schema) -> pa.Table:
-        """Run a function over the rows of each bucket, with the bucket's mark; what the functions give."""
+        """Run a function over the rows of each bucket, with the bucket's mark, and return its results."""
         return run_buckets(self.spark, sent, task, schema, self._frame)
 
     def run_apart(self, rows: Rows, task: RunTask, schema: pa.Schema) -> pa.Table:
-        """Run a function over the batches of each part of the rows, in executors; what the functions give."""
+        """Run a function over the batches of each part of the rows, in executors, and return its results."""
         names = rows.schema.names
-        numbered = self._frame(rows).toDF(*[f"c{n}" for n in range(len(names))])  # mapInArrow takes no name with a dot
+        numbered = self._frame(rows).toDF(
+            *[f"c{n}" for n in range(len(names))]
+        )  # mapInArrow accepts no name with a dot
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return task(b.rename_columns(names) for b in batches)
@@ -295,11 +307,14 @@ class SparkCompute:
         return conform(numbered.mapInArrow(run, from_arrow_schema(schema)).toArrow(), schema)
 
     def explaining(self, prepared: PreparedStage, catalog: Catalog) -> AbstractContextManager[None]:
-        """Run a stage; what Spark raises comes out as a diagnostic about the stage's view, with the row where one is to blame."""
+        """Run a stage.
+
+        Spark's errors are raised as diagnostics about the stage's view, with the row at fault if known.
+        """
         return explain_failure(prepared, catalog, self)
 
     def windows(self, windows: WindowOperator, few: bool) -> Rows:
-        """The rows of a WINDOW BY operator over the present rows of its views."""
+        """Return the rows of a WINDOW BY operator over the present rows of its views."""
         self._interpreting.choose(False)
         found = find_windows(
             windows.node, packed(self.spark.sql(windows.text)), Spread.SINGLE if few else Spread.HASHED
@@ -307,11 +322,11 @@ class SparkCompute:
         return Rows(frame=found, schema=windows.node.schema.arrow)
 
     def rest(self) -> None:
-        """Give the session the settings back that it had."""
+        """Restore the session's original settings."""
         self._interpreting.restore()
 
     def sweep(self) -> None:
-        """Delete scratch files: nothing of an epoch is needed after it."""
+        """Delete scratch files. Nothing of an epoch is needed after it."""
         self._large.clear()
         self._many.clear()
         self._rows.clear()
@@ -339,7 +354,7 @@ class SparkCompute:
         self.sweep()
 
     def discard(self) -> None:
-        """Delete the scratch folder alone: the views go with Spark's process."""
+        """Delete only the scratch folder. The views end with Spark's process."""
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 
@@ -350,7 +365,7 @@ def _raised(answer: Rows | Exception) -> Rows:
 
 
 def _emptied(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches, let go one by one."""
+    """Yield the batches, and release them one by one."""
     held.reverse()
     while held:
         yield held.pop()

@@ -1,8 +1,8 @@
-"""Find the row on which an expression failed.
+"""Finds the row on which an expression failed.
 
-In: the query that failed, over temporary views, and a view of rows that went into it. Out: the last row of the shortest beginning of these
-rows that fails alone: the row that cannot be divided by, or the one with which a sum overflows. Only done when an epoch has failed, and
-for few rows; what cannot be found is left out.
+In: the failed query, over temporary views, and a view of its input rows. Out: the last row of the shortest prefix of
+these rows that fails alone: the row with a zero divisor, or the row with which a sum overflows. This is only done after
+a failed epoch, and for few rows. A row that cannot be found is left out of the message.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from belvedere.engine.sql.stage_sql import PreparedStage, view_name
 from belvedere.schema import WEIGHT
 
 MAX_ROWS = 100_000
-"""Among more rows than these none is looked for."""
+"""Maximum number of rows in which a row is searched."""
 MAX_VALUE_LENGTH = 60
-"""Characters of a value that are shown."""
+"""Maximum number of characters of a value that are shown."""
 
 
 class QueriedViews(Protocol):
-    """The views of an epoch in Spark, and the query over them that failed."""
+    """The views of an epoch in Spark, and the failed query over them."""
 
     spark: SparkSession
     last_query: str
 
     def view_name(self, name: str) -> str:
-        """The temporary view's name in the session."""
+        """Return the temporary view's name in the session."""
 
     def put(self, name: str, rows: Rows) -> None:
-        """Make the view `name` of these rows."""
+        """Create the view `name` of these rows."""
 
 
 def describe_failing_row(prepared: PreparedStage, views: QueriedViews) -> str | None:
@@ -54,7 +54,7 @@ def describe_failing_row(prepared: PreparedStage, views: QueriedViews) -> str | 
 
 
 def _from_changes(prepared: PreparedStage, sql: str) -> str:
-    """The query with what was computed of the changes before it as a part of it."""
+    """Return the query with the earlier computation over the changes inlined."""
     before = prepared.sql.get("with")
     if before is None or sql.startswith(before):
         return sql
@@ -62,7 +62,7 @@ def _from_changes(prepared: PreparedStage, sql: str) -> str:
 
 
 def _views(prepared: PreparedStage, views: QueriedViews, sql: str) -> Iterator[tuple[Relation, str]]:
-    """The views of slots in the query, those of changes first."""
+    """Yield the views of slots in the query, those of changes first."""
     for kind in ("delta", "rows", "following"):
         for slot, relation in prepared.slots:
             name = view_name(prepared.number, slot.name, kind)
@@ -83,7 +83,7 @@ def _probe(sql: str, name: str, views: QueriedViews) -> Callable[[pa.Table], boo
 
 
 def _last_needed(rows: pa.Table, fails: Callable[[pa.Table], bool]) -> int | None:
-    """The index of the last row of the shortest beginning that fails; None where these rows are not the reason."""
+    """Return the index of the last row of the shortest prefix that fails, or None if these rows are not the cause."""
     if fails(rows.slice(0, 0)) or not fails(rows):
         return None
     low, high = 0, int(rows.num_rows)  # the first `low` rows are fine, the first `high` fail

@@ -1,7 +1,7 @@
-"""Parquet files as Spark's own scan: columns are pruned, filters are pushed down, and no row passes through the driver.
+"""Parquet files as Spark's own scan. Columns are pruned, filters are pushed down, and no row passes through the driver.
 
-In: files and the columns that a query knows. Out: a data frame; None where a row may have to be rejected or cast, which a reader of files
-decides (`belvedere.connectors.reading`). Only the files' footers are read here.
+In: files and the columns that a query knows. Out: a data frame; None if a row may have to be rejected or cast, which a
+reader of files decides (`belvedere.connectors.reading`). Only the files' footers are read here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNREAD = "FAILED_READ_FILE"
 
 
 def scan_of(spark: SparkSession, files: Sequence[SourceFile], columns: Sequence[Column]) -> DataFrame | None:
-    """The rows of Parquet files with these columns."""
+    """Return the rows of Parquet files with these columns."""
     if not files or not all(
         format_of(f.path, {}) == "parquet" and _is_plain_path(f.path) and _fits(f.path, columns) for f in files
     ):
@@ -39,12 +39,12 @@ def scan_of(spark: SparkSession, files: Sequence[SourceFile], columns: Sequence[
 
 
 def _is_plain_path(path: str) -> bool:
-    """Whether Spark takes a path as it is: it has patterns, and reads escapes."""
+    """Return whether Spark uses a path unchanged. Spark interprets patterns and escapes in paths."""
     return not set(path) & set("*?[]{}\\%") and path.isprintable()
 
 
 def _fits(path: str, columns: Sequence[Column]) -> bool:
-    """Whether a file has these columns, of these types, and no time that none of them holds."""
+    """Return whether a file has these columns, of these types, and no time outside their range."""
     try:
         with open_file(path) as opened, pq.ParquetFile(opened) as file:
             found = {f.name: f.type for f in file.schema_arrow}
@@ -68,7 +68,7 @@ def _is_as(given: pa.DataType, requested: pa.DataType) -> bool:
 
 
 def _has_usual_times(file: pq.FileMetaData, column: Column) -> bool:
-    """Whether the statistics of a column of times say that all are between the years 1 and 9999."""
+    """Return whether the statistics of a time column show that all values are between the years 1 and 9999."""
     try:
         return all(isinstance(end, date) for end in _ends(file, column.name))
     except (ValueError, OverflowError):
@@ -76,7 +76,7 @@ def _has_usual_times(file: pq.FileMetaData, column: Column) -> bool:
 
 
 def _ends(file: pq.FileMetaData, name: str) -> Iterator[object]:
-    """The least and greatest values of a column, None where they are not known."""
+    """Yield the least and greatest values of a column, None if they are not known."""
     place = file.schema.names.index(name)
     for number in range(file.num_row_groups):
         chunk = file.row_group(number).column(place)

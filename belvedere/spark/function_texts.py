@@ -1,6 +1,6 @@
 """Parameters and descriptions of Spark's functions, read from the installed package's source.
 
-In: a function's name. Out: its parameters and description, or None. Nothing is imported: importing the module of
+In: a function's name. Out: its parameters and description, or None. Nothing is imported, since importing the module of
 functions takes half a second.
 """
 
@@ -22,7 +22,7 @@ _ROLE = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")
 
 @dataclass(frozen=True)
 class FunctionText:
-    """The names of a function's parameters, and what it does."""
+    """The names of a function's parameters, and its description."""
 
     parameters: tuple[str, ...]
     text: str

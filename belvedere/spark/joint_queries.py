@@ -1,8 +1,8 @@
-"""Several queries over few rows as one: a Spark job costs some 50 ms however few its rows are.
+"""Several queries over few rows combined into one, since a Spark job costs about 50 ms even for few rows.
 
-In: queries with the schemas of their rows. Out: one query, and its result in parts. Each of the queries is one part of a UNION ALL with a
-column for each query, in which its rows are arrays of one struct and all other rows are NULL. (Structs alone would not do: Arrow has no
-NULL in place of a struct with a field that cannot be NULL.)
+In: queries with the schemas of their rows. Out: one query, and its result in parts. Each query is one part of a UNION
+ALL with a column for each query, in which its rows are arrays of one struct and all other rows are NULL. (Plain structs
+are not possible: Arrow has no NULL for a struct with a NOT NULL field.)
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from belvedere.functions.spark_types import quote
 
 
 def one_query(queries: Sequence[tuple[str, pa.Schema]], few: bool) -> tuple[str, pa.Schema]:
-    """One query for all, and the schema of its rows.
+    """Return one query for all, and the schema of its rows.
 
-    Over `few` rows it is one task: each task of a job reads the plans of all parts first, which takes longer than such parts take.
+    Over `few` rows it is one task. Each task of a job first reads the plans of all parts, which takes longer than such
+    parts do.
     """
     parts = (_part(n, sql, schema, len(queries)) for n, (sql, schema) in enumerate(queries))
     whole = " UNION ALL ".join(parts)
@@ -34,7 +35,7 @@ def _part(number: int, sql: str, schema: pa.Schema, count: int) -> str:
 
 
 def parted(table: pa.Table) -> Iterator[pa.Table]:
-    """The rows of each query."""
+    """Yield the rows of each query."""
     for column in table.columns:
         rows = [pa.RecordBatch.from_struct_array(chunk.flatten()) for chunk in column.chunks]
         yield pa.Table.from_batches(rows, pa.schema(list(column.type.value_type)))

@@ -1,7 +1,7 @@
-"""Bring a query's rows to the driver, where structs may be NULL whose fields never are.
+"""Collects a query's rows in the driver, even if structs are NULL whose fields are NOT NULL.
 
-In: a DataFrame. Out: its rows as an Arrow table. Spark gives fields of a struct that is NULL as NULL, and then refuses its own rows where
-its schema says that they never are: such structs are cast to ones whose fields may be NULL.
+In: a DataFrame. Out: its rows as an Arrow table. Spark returns fields of a NULL struct as NULL, and then rejects its
+own rows if its schema declares them NOT NULL. Such structs are cast to ones with nullable fields.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from belvedere.spark.type_encoding import packed
 
 
 def collected(frame: DataFrame) -> pa.Table:
-    """All rows."""
+    """Return all rows."""
     return packed(with_nullable_fields(frame)).toArrow()
 
 
 def with_nullable_fields(frame: DataFrame) -> DataFrame:
-    """The same rows, with structs whose fields may be NULL."""
+    """Return the same rows, with structs whose fields are nullable."""
     types = [(field.dataType, _nullable(field.dataType)) for field in frame.schema.fields]
     if all(given == requested for given, requested in types):
         return frame

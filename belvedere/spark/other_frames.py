@@ -1,7 +1,7 @@
 """Frames of other libraries as DataFrames of Spark.
 
-In: a DataFrame of Spark, or a frame as `belvedere.frames.frame_columns` reads it. Out: a DataFrame of Spark, whose rows are in the frame's
-order.
+In: a DataFrame of Spark, or a frame that `belvedere.frames.frame_columns` can read. Out: a DataFrame of Spark, whose
+rows are in the frame's order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from belvedere.frames.frame_columns import frame_table
 
 
 def spark_frame(spark: SparkSession, name: str, given: Any) -> DataFrame:
-    """The frame that a query calls `name`. Raises B6015 where it is none."""
+    """Return the frame that a query calls `name`. Raises B6015 if it is not a frame."""
     if isinstance(given, DataFrame):
         return given
     table = frame_table(given, f'"{name}"')

@@ -1,7 +1,7 @@
-"""Plans over relations whose rows are at hand, computed by Spark in batch.
+"""Plans over relations whose rows are in memory, computed by Spark in batch.
 
-In: a session, a script's catalog, which has the schemas. Out: a function from plans and the rows of the relations that they scan to the
-rows of each.
+In: a session, a script's catalog, which has the schemas. Out: a function from plans, and the rows of the relations that
+they scan, to the rows of each plan.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Prepared queries over few rows: Spark's planning takes longer than the execution.
+"""Prepared queries over few rows, since Spark's planning takes longer than the execution.
 
 In: views of few rows, query texts. Out: the rows of each query. A view is a file that each epoch rewrites, so a planned
 query can run again over the new contents. Only plans that read their files at each run are kept: an exchange, a
@@ -24,14 +24,14 @@ from belvedere.spark.nullable_structs import collected, with_nullable_fields
 from belvedere.spark.type_encoding import packed
 
 LENGTH = 4 << 20
-"""Bytes that Spark takes each file to have: it reads the row groups whose middle lies before."""
+"""Length in bytes that Spark assumes for each file. It reads the row groups whose middle is before it."""
 MAX_BYTES = LENGTH // 2
 """Maximum number of bytes of rows that are certainly one row group."""
 PLANS = 500
 """Maximum number of cached plans."""
 BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 HOLDING = ("Exchange", "Subquery", "InMemoryTableScan")
-"""Operators that keep what they read first."""
+"""Operators that keep the rows of their first run."""
 
 
 @dataclass
@@ -42,9 +42,9 @@ class StandingView:
     file: Path
     frame: DataFrame
     is_current: bool = True
-    """Whether the temporary view is this one; else it is one of other rows."""
+    """Whether the temporary view is this one; otherwise it is one of other rows."""
     is_written: bool = False
-    """Whether the file has rows of this epoch, which data frames may be about to read."""
+    """Whether the file has rows of this epoch, which data frames may still read."""
 
 
 @dataclass
@@ -65,10 +65,13 @@ class StandingViews:
         self._views: dict[str, StandingView] = {}
         self._queries: dict[str, StandingQuery] = {}
         self._plans: OrderedDict[tuple[str, bool], DataFrame | None] = OrderedDict()
-        """Per query and whether it is interpreted its plan; None where it cannot run again."""
+        """Plan of each query, by whether it is interpreted; None if it cannot run again."""
 
     def put(self, name: str, rows: pa.Table | None) -> bool:
-        """Make the view of these few rows, once an epoch; whether that can be. Else the view is the caller's to make."""
+        """Create the view of these few rows, once per epoch.
+
+        Return False if this is not possible and the caller must create the view.
+        """
         if query := self._queries.get(name):
             query.is_current = False
         view = self._views.get(name)
@@ -92,7 +95,10 @@ class StandingViews:
         return True
 
     def put_query(self, name: str, frame: DataFrame, text: str, views: Collection[str]) -> bool:
-        """Make the view of a query's rows, which are not computed before they are read; whether that can be."""
+        """Create the view of a query's rows, which are computed when they are read.
+
+        Return whether this is possible.
+        """
         query = self._queries.get(name)
         if not self.holds(views):
             if query is not None:
@@ -121,7 +127,7 @@ class StandingViews:
         return StandingView(schema, file, frame)
 
     def _forget(self, name: str) -> None:
-        """Nothing of what was planned over this view holds any more."""
+        """Forget all plans over this view."""
         for text, interpreted in [key for key in self._plans if quote(name) in key[0]]:
             del self._plans[text, interpreted]
         for above in [n for n, q in self._queries.items() if name in q.views]:
@@ -139,7 +145,7 @@ class StandingViews:
         return view is not None and view.is_current and view.is_written
 
     def collect(self, sql: str, interpreted: bool) -> pa.Table:
-        """The rows of a query over standing views alone."""
+        """Return the rows of a query over only standing views."""
         key = sql, interpreted
         if (frame := self._plans.get(key)) is not None:
             self._plans.move_to_end(key)
@@ -153,7 +159,7 @@ class StandingViews:
         return frame.toArrow()
 
     def _planned(self, sql: str) -> DataFrame:
-        """The query with its plan, which sends no side of a join around."""
+        """Return the query with its plan, which does not broadcast a side of a join."""
         conf = self._spark.conf
         own = conf.get(BROADCAST)
         conf.set(BROADCAST, "-1")
@@ -165,7 +171,7 @@ class StandingViews:
         return frame
 
     def sweep(self) -> None:
-        """The epoch has ended: nothing reads what the files hold."""
+        """Mark the files as unused after the end of the epoch."""
         for view in self._views.values():
             view.is_written = False
 
@@ -182,6 +188,6 @@ def _runs_again(frame: DataFrame) -> bool:
 
 
 def _numbered(rows: pa.Table) -> pa.Table:
-    """Columns under names that any file can have; each may have NULL."""
+    """Return the columns under names that any file supports, all nullable."""
     names = [f.with_name(f"c{n}").with_nullable(True) for n, f in enumerate(rows.schema)]
     return pa.Table.from_arrays(rows.columns, schema=pa.schema(names))

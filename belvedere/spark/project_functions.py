@@ -1,7 +1,7 @@
 """Functions of a project in Spark SQL, as Arrow UDFs.
 
-In: a session and the functions of a catalog. Out: nothing; Spark knows them by their registered names. The code goes to executors by value:
-nothing has to be installed there. What a function returns is checked, and of what fails the row is named.
+In: a session and the functions of a catalog. Out: nothing; Spark knows them by their registered names. The code is sent
+to executors by value, so nothing has to be installed there. Results of a function are checked, and errors name the row.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ from belvedere.functions.project_functions import OwnFunction, signature
 from belvedere.functions.spark_types import type_text
 
 MAX_ROWS = 10_000
-"""Among more rows than these none is looked for."""
+"""Maximum number of rows in which a row is searched."""
 MAX_VALUE_LENGTH = 60
-"""Characters of a value that are shown."""
+"""Maximum number of characters of a value that are shown."""
 
 
 class OwnFunctionError(Exception):
-    """A function of the project failed, or returned what it may not."""
+    """A function of the project failed, or returned an invalid result."""
 
 
 def register_functions(spark: SparkSession, functions: Iterable[OwnFunction]) -> None:
-    """Make functions known to a session. The name of a function has a hash of its code, so another project's does not meet it."""
+    """Register functions with a session.
+
+    A function's name contains a hash of its code, so it does not clash with another project's.
+    """
     for made in functions:
         if made.call is not None:
             udf = arrow_udf(checked(made), from_arrow_type(made.result))  # type: ignore[call-overload]
@@ -37,7 +40,10 @@ def register_functions(spark: SparkSession, functions: Iterable[OwnFunction]) ->
 
 
 def checked(made: OwnFunction) -> Callable[..., pa.Array]:
-    """The Python function, with arguments of the declared types; raises `OwnFunctionError` in one line."""
+    """Return the Python function with arguments of the declared types.
+
+    It raises `OwnFunctionError` in one line.
+    """
     call, shown, result, file = made.call, signature(made, type_text), made.result, made.file
     names, types = [n for n, _ in made.parameters], [t for _, t in made.parameters]
 
@@ -73,7 +79,7 @@ def fitting(found: Any, rows: int, result: pa.DataType, shown: str) -> pa.Array:
 
 
 def failing_row(call: Any, columns: list[pa.Array]) -> int | None:
-    """The first row that fails alone; None where none does, or there are too many to try."""
+    """Return the first row that fails alone, or None if none does or there are too many to try."""
     if len(columns[0]) > MAX_ROWS:
         return None
     for index in range(len(columns[0])):
@@ -92,6 +98,6 @@ def _text(value: pa.Scalar) -> str:
 
 
 def _line_of(error: Exception, file: str) -> str:
-    """` (pricing.py, line 12)`: the last line of the project's own module that ran."""
+    """Return for example ` (pricing.py, line 12)`: the last executed line of the project's own module."""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
     return f" ({file.rpartition('/')[2]}, line {lines[-1]})" if lines else ""

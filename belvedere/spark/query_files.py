@@ -1,7 +1,7 @@
 """One query over files or rows, in batch: the answer in the query's order.
 
-In: a compiled query template or the text of a WINDOW BY query, and the files or rows of each table. Out: Arrow rows and the rows that were
-rejected while reading. Keeps nothing.
+In: a compiled query template or the text of a WINDOW BY query, and the files or rows of each table. Out: Arrow rows,
+and the rows that were rejected while reading. It stores nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ POSITION = "_position~"
 
 @dataclass(frozen=True)
 class QueryAnswer:
-    """The rows of a query in its order, and what was rejected while its tables were read."""
+    """The rows of a query in its order, and the rows rejected while its tables were read."""
 
     rows: pa.Table
     rejected: tuple[RejectedRow, ...] = ()
@@ -79,7 +79,10 @@ def _over_files(
     answer: Callable[[Mapping[str, RowsOfFiles]], pa.Table],
     may_scan: bool = True,
 ) -> QueryAnswer:
-    """The answer over tables in files by their ids: of Parquet files whose types fit by Spark's own scan, as long as it can read them."""
+    """Return the answer over tables in files by their ids.
+
+    Parquet files with fitting types are read by Spark's own scan, if it can read them.
+    """
     for scans in (True, False) if may_scan else (False,):
         taken = {}
         for id_, (name, path, columns) in tables.items():
@@ -95,9 +98,10 @@ def _over_files(
 
 
 def _stamped(given: Rows, table: Input, first: int, now: datetime) -> tuple[pa.Table | Rows, int]:
-    """The rows of an input with all its columns, wherever they are, and the number that is free after them.
+    """Return the rows of an input with all its columns, and the next free number.
 
-    `engine.ingest.receive` does that for an epoch: with times of arrival, and in files of the epoch. A query has neither.
+    `engine.ingest.receive` does this for an epoch: with times of arrival, and in files of the epoch. A query has
+    neither.
     """
     names, schema = table.schema.names, table.schema.arrow
     if given.frame is not None and not given.is_collected:
@@ -123,7 +127,8 @@ def answer_template(
     tables: Mapping[str, pa.Table],
     now: datetime | None = None,
 ) -> pa.Table:
-    """The answer of a template without parameters over the rows of the catalog's inputs (by id), in its order; `now` is `now()`."""
+    """Return the answer of a template without parameters over the rows of the catalog's inputs (by id), in its order.
+    `now` is `now()`."""
     now = now or datetime.now(UTC)
     # rows are read once, so they only ever arrive
     inputs = {i: replace(t, kind=InputKind.IMPORT) for i, t in catalog.inputs.items()}
@@ -143,7 +148,7 @@ def answer_template(
 def _answer_of(
     spark: SparkSession, catalog: Catalog, template: QueryTemplate, log_of: Callable[[Catalog], InputLog], now: datetime
 ) -> pa.Table:
-    """The answer of a template over a log of the catalog's inputs, in its order."""
+    """Return the answer of a template over a log of the catalog's inputs, in its order."""
     plan, ordered = with_position(template.plan)
     whole = replace(catalog, views={**catalog.views, QUERY: View(QUERY, QUERY, plan, plan.schema)})
     log = log_of(whole)
@@ -157,7 +162,8 @@ def _answer_of(
 def answer_plans(
     spark: SparkSession, catalog: Catalog, plans: Sequence[Node], rows: Mapping[str, pa.Table | Rows], now: datetime
 ) -> list[pa.Table]:
-    """The rows of each plan, hidden columns too, over the rows of the catalog's inputs (by id), at the time `now`: by one query."""
+    """Return the rows of each plan, including hidden columns, over the rows of the catalog's inputs (by id), at the
+    time `now`, by one query."""
     views = {f"{QUERY}{n}": View(f"{QUERY}{n}", f"{QUERY}{n}", p, p.schema) for n, p in enumerate(plans)}
     whole = replace(catalog, views={**catalog.views, **views})
     with explain_query_failure():
@@ -181,7 +187,7 @@ def query_window_by(spark: SparkSession, text: str, paths: Mapping[str, tuple[Pa
 
 
 def _frame(spark: SparkSession, rows: Rows) -> DataFrame:
-    """Rows that were read as a data frame."""
+    """Return rows that were read as a data frame."""
     if rows.frame is not None and not rows.is_collected:
         return cast("DataFrame", rows.frame)
     if rows.files is None:
@@ -192,9 +198,10 @@ def _frame(spark: SparkSession, rows: Rows) -> DataFrame:
 def read_table(
     spark: SparkSession, table: str, path: Path, columns: Sequence[Column], scans: bool = True
 ) -> RowsOfFiles:
-    """All rows of a file, or of the files of a directory in the order of their names; many are no rows in the driver.
+    """Read all rows of a file, or of the files of a directory in the order of their names. Many rows do not come to the
+    driver.
 
-    `scans`: whether Spark may read files by itself.
+    `scans`: whether Spark can read files by itself.
     """
     names = (
         sorted(f for f in path.rglob("*") if f.is_file() and not f.name.startswith((".", "_")))
@@ -214,7 +221,10 @@ def _source_file(path: Path) -> SourceFile:
 
 
 def with_position(plan: Node) -> tuple[Node, bool]:
-    """The plan with a column that numbers its rows in the order of its outermost ORDER BY; whether it has one."""
+    """Add a column that numbers the rows of a plan in the order of its outermost ORDER BY.
+
+    Return the plan, and whether it has one.
+    """
     if isinstance(plan, Project):
         inner, ordered = with_position(plan.input)
         if not ordered:

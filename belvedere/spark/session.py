@@ -1,6 +1,6 @@
-"""The Spark session that Belvedere runs on, with the settings that small epochs need.
+"""The Spark session of Belvedere, with the settings that small epochs need.
 
-In: a few sizes. Out: a `SparkSession`. Every setting here has a reason beside it; `run_epoch` relies on them.
+In: a few sizes. Out: a `SparkSession`. Every setting here has a comment with its reason; `run_epoch` relies on them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ __all__ = ["LOOPBACK", "SETTINGS", "SparkSession", "local_session", "make_sessio
 LOOPBACK = "127.0.0.1"
 DRIVER_OPTIONS, EXECUTOR_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 IN_UTC = "-Duser.timezone=UTC"
-"""For the JVM: drivers for JDBC read times without a zone in its own."""
+"""Option of the JVM: JDBC drivers read times without a zone in the JVM's zone."""
 SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.ui.explainMode": "simple",  # a plan of each query that runs is written down for that interface: in short
+    "spark.sql.ui.explainMode": "simple",  # that interface stores a plan of each query: keep it short
     "spark.sql.session.timeZone": "UTC",  # timestamps are UTC instants throughout
     "spark.sql.ansi.enabled": "true",  # overflow and division by zero are errors, not silent NULLs
-    "spark.python.sql.dataFrameDebugging.enabled": "false",  # no call back to Python's stack for each column of a plan
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # no call into Python's stack for each column of a plan
     "spark.sql.adaptive.enabled": "false",  # costs more than it saves on tiny epochs
-    "spark.sql.codegen.cache.maxEntries": "2000",  # a script's queries have more classes than the 100 that Spark remembers
+    # a script's queries have more classes than the 100 that Spark remembers
+    "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.sql.window.segmentTree.enabled": "true",  # sliding frames in O(n log n)
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
@@ -44,7 +45,7 @@ SETTINGS: Mapping[str, str] = {
 
 
 def local_session(cores: int | None = None, memory: str = "4g", extra: Mapping[str, str] | None = None) -> SparkSession:
-    """The running local session, or a new one on `cores` (default: all) with `memory` for the JVM."""
+    """Return the running local session, or a new one on `cores` (default: all) with `memory` for the JVM."""
     cores = cores or os.cpu_count() or 1
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -57,14 +58,16 @@ def local_session(cores: int | None = None, memory: str = "4g", extra: Mapping[s
 
 
 def make_session(master: str, settings: Mapping[str, str]) -> SparkSession:
-    """The running session, or a new one of a master with `settings` beside those that every session has.
+    """Return the running session, or a new one of a master with `settings` in addition to those of every session.
 
-    Options of the JVM are joined: those of `settings` count, but for the time zone, which is UTC.
+    Options of the JVM are joined. Those of `settings` take precedence, except the time zone, which is UTC.
     """
     use_java()
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).appName("belvedere")
-    warehouse = Path(tempfile.gettempdir(), "belvedere-warehouse").as_uri()  # never used, and no litter where one works
+    warehouse = Path(
+        tempfile.gettempdir(), "belvedere-warehouse"
+    ).as_uri()  # never used, and leaves no files in the working directory
     java = {n: f"{SETTINGS[n]} {settings[n]} {IN_UTC}" for n in (DRIVER_OPTIONS, EXECUTOR_OPTIONS) if n in settings}
     for name, value in {**SETTINGS, "spark.sql.warehouse.dir": warehouse, **settings, **java}.items():
         builder = builder.config(name, value)

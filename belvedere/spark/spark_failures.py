@@ -1,6 +1,6 @@
-"""Turn a failure inside Spark into a diagnostic that names the view, the expression and what to do.
+"""Turns a failure inside Spark into a diagnostic with the view, the expression and a remedy.
 
-In: an exception raised while a stage ran. Out: a BelvedereError, or the exception itself where it is no fault of a view.
+In: an exception raised while a stage ran. Out: a BelvedereError, or the exception itself if no view is at fault.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ ROOTS = {
     "ArithmeticException": ("arithmetic overflow", HINTS["ARITHMETIC_OVERFLOW"]),
     "IllegalArgumentException": ("invalid argument", "check the argument first"),
 }
-"""Failures of expressions that Spark gives no name of its own: by the class of Java's exception, what happened and what to do."""
+"""Failures of expressions to which Spark gives no error class: by the class of Java's exception, the description and a
+remedy."""
 PATTERN = "[INVALID_PARAMETER_VALUE.PATTERN]"
-"""Its name for such a failure where it interprets an expression instead of generating code for it."""
+"""Spark's error class for such a failure if it interprets an expression instead of generating code for it."""
 PASSING = ("MEMORY", "FAILED_READ", "FILE", "CANCEL", "ABORTED", "TASK_WRITE", "CONNECT", "INTERNAL")
-"""Parts of names of failures that may not come again."""
+"""Parts of names of failures that may be temporary."""
 OVERFLOW = re.compile(r"^OverflowError: (.*)$", re.M)
 """Error of the kernels of WINDOW BY."""
 OWN = re.compile(r"OwnFunctionError: (.*)$", re.M)
@@ -60,13 +61,16 @@ WINDOW_HINTS = {"ARITHMETIC_OVERFLOW": "whole numbers have 64 bits: compute with
 ADVICE = re.compile(
     r"\s*(?:Use `try_\w+` to [^.]*\.|If necessary set [^.]*(?:\.[^. ]+)* to [^.]* to bypass this error\.)"
 )
-"""Advice in Spark's messages: the hint replaces it, because Spark's settings do not apply to Belvedere."""
+"""Advice in Spark's messages. The hint replaces it, because Spark's settings do not apply to Belvedere."""
 ROOT = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)+([A-Z]\w*Exception)(?:: (.*))?$", re.M)
 
 
 @contextmanager
 def explain_failure(prepared: PreparedStage, catalog: Catalog, views: QueriedViews) -> Iterator[None]:
-    """Run a stage; what Spark raises comes out as a diagnostic about the stage's view, with the row where one is to blame."""
+    """Run a stage.
+
+    Spark's errors are raised as diagnostics about the stage's view, with the row at fault if known.
+    """
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
@@ -82,7 +86,7 @@ def explain_failure(prepared: PreparedStage, catalog: Catalog, views: QueriedVie
 
 
 def _placed(diagnostic: Diagnostic, prepared: PreparedStage, catalog: Catalog) -> Diagnostic:
-    """A recursion that does not end, with its view."""
+    """Add the view to the diagnostic of a recursion that does not end."""
     owner = prepared.owner
     view = catalog.views.get(owner)
     if view is None:
@@ -93,7 +97,10 @@ def _placed(diagnostic: Diagnostic, prepared: PreparedStage, catalog: Catalog) -
 
 @contextmanager
 def explain_query_failure(hints: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Run one query; what Spark raises comes out as a diagnostic. `hints` by the names of what may happen, before the usual ones."""
+    """Run one query.
+
+    Spark's errors are raised as diagnostics. `hints` by error name take precedence over the usual ones.
+    """
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
@@ -107,7 +114,8 @@ def explain_query_failure(hints: Mapping[str, str] | None = None) -> Iterator[No
 
 
 def _lasts(text: str) -> bool:
-    """Whether the same rows would fail again: an expression says so, or a function; memory and machines do not."""
+    """Return whether the same rows would fail again: in an expression or a function, but not for lack of memory or
+    machines."""
     if OWN.search(text) or OVERFLOW.search(text):
         return True
     found = CONDITION.search(text)

@@ -1,6 +1,7 @@
-"""Types that Arrow and Spark do not send each other: year-month intervals travel as whole numbers of months.
+"""Types that Arrow and Spark cannot exchange: year-month intervals are transferred as numbers of months.
 
-In: Arrow tables and data frames. Out: tables that Spark takes and the frames made of them, frames that Arrow takes; in nested values too.
+In: Arrow tables and data frames. Out: tables that Spark accepts and the frames made of them, frames that Arrow accepts;
+in nested values too.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StructFiel
 from belvedere.schema import MONTHS
 
 ONE_FIELD = YearMonthIntervalType(YearMonthIntervalType.MONTH, YearMonthIntervalType.MONTH)
-"""Spark casts numbers to and from intervals of one field alone."""
+"""Interval type with one field. Spark casts numbers only to and from such intervals."""
 WHOLE = YearMonthIntervalType()
 
 
 def encoded_type(type_: pa.DataType) -> pa.DataType:
-    """The Arrow type in which values go to Spark."""
+    """Return the Arrow type in which values are sent to Spark."""
     if type_ == MONTHS:
         return pa.int64()
     if pa.types.is_map(type_):
@@ -31,13 +32,13 @@ def encoded_type(type_: pa.DataType) -> pa.DataType:
 
 
 def encoded(table: pa.Table) -> pa.Table:
-    """The rows in types that Spark takes; the same table where it takes all."""
+    """Return the rows in types that Spark accepts, or the same table if it accepts all."""
     schema = pa.schema([f.with_type(encoded_type(f.type)) for f in table.schema])
     return table if schema.equals(table.schema) else table.cast(schema)
 
 
 def unpacked(frame: DataFrame, schema: pa.Schema) -> DataFrame:
-    """A frame made of `encoded` rows with the types of `schema`."""
+    """Return a frame made of `encoded` rows with the types of `schema`."""
     if all(encoded_type(f.type) == f.type for f in schema):
         return frame
     requested = [_with_months(a.type, f.dataType) for a, f in zip(schema, frame.schema.fields, strict=True)]
@@ -45,20 +46,20 @@ def unpacked(frame: DataFrame, schema: pa.Schema) -> DataFrame:
 
 
 def packed(frame: DataFrame) -> DataFrame:
-    """A frame that Arrow takes."""
+    """Return a frame that Arrow accepts."""
     given = [f.dataType for f in frame.schema.fields]
     return _cast(frame, [(_replaced(type_, ONE_FIELD), _replaced(type_, LongType())) for type_ in given])
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """The types of the rows as they are collected."""
+    """Return the types of the rows as they are collected."""
     schema = to_arrow_schema(packed(frame).schema, timezone="UTC")
     months = [isinstance(f.dataType, YearMonthIntervalType) for f in frame.schema.fields]
     return pa.schema([f.with_type(MONTHS) if known else f for f, known in zip(schema, months, strict=True)])
 
 
 def _cast(frame: DataFrame, ways: list[tuple[DataType, DataType]]) -> DataFrame:
-    """Each column by way of the first type to the second."""
+    """Cast each column through the first type to the second."""
     given = [f.dataType for f in frame.schema.fields]
     if given == [requested for _, requested in ways]:
         return frame
@@ -72,7 +73,7 @@ def _cast(frame: DataFrame, ways: list[tuple[DataType, DataType]]) -> DataFrame:
 
 
 def _replaced(type_: DataType, by: DataType) -> DataType:
-    """The type with another one in place of year-month intervals."""
+    """Return the type with another one in place of year-month intervals."""
     if isinstance(type_, YearMonthIntervalType):
         return by
     if isinstance(type_, StructType):
@@ -85,7 +86,7 @@ def _replaced(type_: DataType, by: DataType) -> DataType:
 
 
 def _with_months(type_: pa.DataType, given: DataType) -> DataType:
-    """The type of Spark that has whole numbers for months, with the months."""
+    """Return Spark's type with numbers of months, with month intervals in place of these."""
     if type_ == MONTHS:
         return WHOLE
     if isinstance(given, StructType):

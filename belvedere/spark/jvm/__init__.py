@@ -1,1 +1,1 @@
-"""The Java that Spark runs on: found, started and kept quiet."""
+"""The Java on which Spark runs: finding, starting and silencing it."""

@@ -1,8 +1,8 @@
-"""An archive of the classes that Spark loads: a JVM that reads them from it starts in a third of the time.
+"""An archive of the classes that Spark loads. A JVM that reads them from it starts in a third of the time.
 
-In: the Java that is used, this user's folder for caches. Out: options of the JVM that use the archive, or write it when the JVM ends. Where
-it does not fit (another Java, other jars), Java loads classes as ever and says nothing. `python -m belvedere.spark.jvm.class_archive` fails
-where the archive is still to be written.
+In: the present Java, this user's cache folder. Out: options of the JVM that use the archive, or write it when the JVM
+ends. If the archive does not fit (another Java, other jars), Java loads classes as usual and reports nothing. `python
+-m belvedere.spark.jvm.class_archive` fails while the archive is not written yet.
 """
 
 from __future__ import annotations
@@ -17,27 +17,33 @@ import pyspark
 from belvedere.spark.jvm.java import find_java
 
 LIGHT = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m"
-"""Options for a JVM that is to start quickly: code is compiled once, without measuring how it runs. The first compiler alone has 48 MB for
-its code by default: after some minutes it is full, and what is thrown out is compiled again and again."""
+"""Options for a JVM that must start quickly: code is compiled once, without measuring how it runs.
+
+The first compiler alone has 48 MB for its code by default. It is full after some minutes, and discarded code is
+compiled again and again.
+"""
 SHORT = f"{LIGHT} -XX:-UseCodeCacheFlushing -XX:+UseSerialGC"
-"""The same for a JVM that ends before more collection would pay."""
+"""Options for a JVM that ends before better garbage collection would pay."""
 LATER = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
     " -XX:Tier4BackEdgeThreshold=400000"
 )
-"""For a JVM that runs on and on: the second compiler waits for ten times as many calls as it does by default. What plans queries is called
-some thousand times in the first epochs, and took half of their processor time; loops over rows are compiled as before."""
+"""Options for a JVM that runs for a long time: the second compiler waits for ten times as many calls as by default.
+
+The code that plans queries is called a few thousand times in the first epochs, and compiling it took half of their
+processor time. Loops over rows are compiled as before.
+"""
 QUIET = "-Xlog:cds*=off"
-"""With the star also the messages that have further tags."""
+"""The star also includes messages with further tags."""
 OPTIONS = "spark.driver.defaultJavaOptions"
 MAX_WRITE_SECONDS = 180.0
-"""Seconds that a JVM has to write the archive: some 15 of the processor's."""
+"""Maximum seconds for a JVM to write the archive. It takes about 15 seconds of processor time."""
 OTHERS = 3
-"""Archives of other Javas and Sparks that stay: those of a second environment, or of another clone."""
+"""Number of kept archives of other Javas and Sparks, for example of a second environment or clone."""
 
 
 class ClassArchive:
-    """The archive for this Java and this Spark; `path` is None where there can be none."""
+    """The archive for this Java and this Spark. `path` is None if there can be none."""
 
     def __init__(self, folder: Path | None = None):
         self.path = None if _is_set_elsewhere() else archive_in(folder or cache_folder())
@@ -51,7 +57,8 @@ class ClassArchive:
         return f"-XX:SharedArchiveFile={self.path} {QUIET}" if self.is_there else ""
 
     def writing(self) -> str | None:
-        """The options with which a JVM writes the archive as it ends; None where it is there, or cannot be."""
+        """Return the options with which a JVM writes the archive when it ends, or None if it exists or cannot be
+        written."""
         if self.path is None or self.is_there or (unfinished := self._unfinished()) is None:
             return None
         try:
@@ -61,7 +68,10 @@ class ClassArchive:
         return f"-XX:ArchiveClassesAtExit={unfinished} {QUIET}" if os.access(self.path.parent, os.W_OK) else None
 
     def written(self, is_whole: bool) -> None:
-        """The JVM has ended; the archive counts where it is `is_whole`. Of other Javas and Sparks the latest few stay."""
+        """Record that the JVM has ended.
+
+        The archive is valid if it `is_whole`. Of other Javas and Sparks, the latest few archives are kept.
+        """
         unfinished = self._unfinished()
         if self.path is None or unfinished is None or not unfinished.is_file():
             return
@@ -78,21 +88,24 @@ class ClassArchive:
 
 
 def cache_folder() -> Path:
-    """This user's folder for what can be made again."""
+    """Return this user's folder for data that can be created again."""
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "belvedere"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "belvedere"
 
 
 def _is_set_elsewhere() -> bool:
-    """Whether the JVM's options come from outside."""
+    """Return whether the JVM's options are set by the environment."""
     return OPTIONS in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
 
 
 def archive_in(folder: Path) -> Path | None:
-    """The archive's path; None where that does not fit into Java's options. Raises BelvedereError where there is no Java.
+    """Return the archive's path, or None if the path cannot be written in Java's options. Raises BelvedereError if
+    there is no Java.
 
-    Java takes an archive only for jars of the time and size that it was written from: an environment made again has a path of its own."""
+    Java accepts an archive only for jars with the time and size at its creation, so a recreated environment gets
+    another path.
+    """
     home = find_java()
     release = (home / "release").read_text(errors="replace") if (home / "release").is_file() else ""
     found = [(str(jar), jar.stat()) for jar in sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))]

@@ -1,7 +1,8 @@
-"""Find the Java that Spark 4.3 runs on: version 17 or 21, with the module `jdk.incubator.vector`.
+"""Finds the Java for Spark 4.3: version 17 or 21, with the module `jdk.incubator.vector`.
 
-In: the environment (JAVA_HOME, PATH) and the places where systems install Java. Out: the home directory, or a diagnostic
-that says how to get one. It installs nothing and starts no process. `python -m belvedere.spark.jvm.java` prints the home.
+In: the environment (JAVA_HOME, PATH) and the places where systems install Java. Out: the home directory, or a
+diagnostic that explains how to install one. It installs nothing and starts no process. `python -m
+belvedere.spark.jvm.java` prints the home.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ HINT = (
 
 
 def find_java(environment: Mapping[str, str] | None = None, places: Iterable[str] = PLACES) -> Path:
-    """The home of the first usable Java: JAVA_HOME, then the `java` on PATH, then the usual places.
+    """Return the home of the first usable Java: JAVA_HOME, then the `java` on PATH, then the usual places.
 
-    Raises a diagnostic B7901 that names every Java it looked at and why it would not do.
+    Raises a diagnostic B7901 that names every Java it found and why each is not usable.
     """
     refused: dict[Path, str] = {}
     for home in _candidates(os.environ if environment is None else environment, places):
@@ -40,14 +41,17 @@ def find_java(environment: Mapping[str, str] | None = None, places: Iterable[str
 
 
 def use_java() -> Path:
-    """Set JAVA_HOME for the Spark that this process starts; returns it."""
+    """Set JAVA_HOME for the Spark that this process starts, and return it."""
     home = find_java()
     os.environ["JAVA_HOME"] = str(home)
     return home
 
 
 def why_unusable(home: Path) -> str | None:
-    """Why Spark cannot run on this home, or None where it can. Reads the `release` file that every Java carries."""
+    """Return why Spark cannot run on this home, or None if it can.
+
+    Reads the `release` file that every Java contains.
+    """
     if not os.access(home / "bin" / "java", os.X_OK):
         return "has no bin/java"
     release = home / "release"
@@ -76,7 +80,7 @@ def _candidates(environment: Mapping[str, str], places: Iterable[str]) -> Iterat
 
 
 def main() -> int:
-    """Print the home, or say on stderr what is missing."""
+    """Print the home, or on stderr what is missing."""
     try:
         print(find_java())
     except BelvedereError as error:

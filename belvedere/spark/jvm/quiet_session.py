@@ -32,10 +32,13 @@ from belvedere.spark.session import DRIVER_OPTIONS, local_session, make_session
 OWN_SETTINGS = ("master", "spark.master", "cores", "memory", "trigger", "clock", "retry", "wait", "start")
 """Settings of `[spark]` that are not Spark's own."""
 MIN_RESULT_BYTES = 16 << 20
-"""Bytes that a result may have however little memory there is: what is not rows, as a listing of files, has no other way."""
+"""Minimum limit in bytes for a result, for any memory.
+
+Results that are not rows, such as a listing of files, have no other path.
+"""
 LAST_WORDS = 2000
 ENDING = 0.4
-"""Seconds that the JVM has to end by itself: a run ends within two of its last epoch."""
+"""Seconds that the JVM has to end by itself. A run ends within two seconds of its last epoch."""
 
 _chatter: IO[bytes] | None = None
 _folder: str | None = None
@@ -44,11 +47,12 @@ _folder: str | None = None
 def quiet_session(
     settings: Mapping[str, str], driver_memory: int | None = None, options: str | None = None
 ) -> SparkSession:
-    """A session with the settings of the project file: `master`, `cores`, `memory`, `start`, and Spark's own by their names.
+    """Return a session with the settings of the project file: `master`, `cores`, `memory`, `start`, and Spark's own by
+    their names.
 
-    `options` are those of the JVM; else it reads its classes from the archive, where there is one.
-
-    Results of more bytes than a quarter of `driver_memory` do not come to the driver: Spark gives up, and executors write them to files.
+    `options` are those of the JVM; by default it reads its classes from the archive, if there is one. Results of more
+    bytes than a quarter of `driver_memory` do not come to the driver: Spark rejects them, and executors write them to
+    files.
     """
     largest = (
         {} if driver_memory is None else {"spark.driver.maxResultSize": str(max(MIN_RESULT_BYTES, driver_memory // 4))}
@@ -68,7 +72,7 @@ def quiet_session(
 
 
 def _session_of(master: str, settings: Mapping[str, str], extra: Mapping[str, str]) -> SparkSession:
-    """A session on the master that is named. Raises B7035 where there is none."""
+    """Return a session on the named master. Raises B7035 if it cannot be reached."""
     own = cluster_settings(master, settings)
     if not is_local(master):
         extra = {
@@ -84,7 +88,10 @@ def _session_of(master: str, settings: Mapping[str, str], extra: Mapping[str, st
 def batch_session(
     settings: Mapping[str, str] | None = None, driver_memory: int | None = None
 ) -> Iterator[SparkSession]:
-    """A session for one answer, with settings as `quiet_session` takes them; ended afterwards if it was started here."""
+    """Open a session for one answer, with settings as in `quiet_session`.
+
+    It is ended afterwards if it was started here.
+    """
     running = SparkSession.getActiveSession()
     spark = running or quiet_session(settings or {}, driver_memory)
     try:
@@ -117,7 +124,7 @@ def short_session(notify: Callable[[str], None] = lambda text: None) -> Iterator
 
 
 def _ends_by_itself(spark: SparkSession) -> bool:
-    """Whether the session's JVM has come to its end, with what it does then."""
+    """Return whether the session's JVM has ended, including its shutdown work."""
     process = jvm_of(spark)
     if process is None:
         return False
@@ -129,7 +136,7 @@ def _ends_by_itself(spark: SparkSession) -> bool:
 
 @contextlib.contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Keep the handler of Ctrl-C that is there: PySpark's own would cancel the jobs of the epoch under way."""
+    """Keep the present handler of Ctrl-C. PySpark's own handler would cancel the jobs of the running epoch."""
     handler = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -140,7 +147,7 @@ def _own_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stderr_aside() -> Iterator[None]:
-    """Processes started in the block inherit a file as their stderr."""
+    """Redirect the stderr of processes started in the block to a file."""
     global _chatter  # noqa: PLW0603
     if os.environ.get("BELVEDERE_TRACEBACK"):
         yield
@@ -158,7 +165,7 @@ def _stderr_aside() -> Iterator[None]:
 
 
 def last_words() -> str | None:
-    """The end of what the JVM has written to stderr."""
+    """Return the end of the JVM's output on stderr."""
     if _chatter is None:
         return None
     _chatter.seek(0, os.SEEK_END)
@@ -167,17 +174,16 @@ def last_words() -> str | None:
 
 
 def jvm_of(spark: SparkSession) -> subprocess.Popen[bytes] | None:
-    """The process of the session's JVM, where this process started it."""
+    """Return the process of the session's JVM if this process started it."""
     found: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
     return found
 
 
 def silence_py4j() -> None:
-    """Silence py4j: callers report Spark's errors once, and calls to a stopped JVM are not reported; py4j would print
-    both as tracebacks.
-    """
+    """Silence py4j, which would print errors as tracebacks: callers report Spark's errors once, and ignore calls to a
+    stopped JVM."""
     for name in (None, "py4j", "py4j.clientserver", "py4j.java_gateway"):
-        logging.getLogger(name).addFilter(_is_no_call)  # once, however often it is asked
+        logging.getLogger(name).addFilter(_is_no_call)  # once, even if it is requested several times
 
 
 def _is_no_call(record: logging.LogRecord) -> bool:
@@ -185,7 +191,7 @@ def _is_no_call(record: logging.LogRecord) -> bool:
 
 
 def _let_counts_go(spark: SparkSession) -> None:
-    """Say nothing of the end of the connection over which the JVM passes on what Python workers count."""
+    """Silence the end of the connection over which the JVM passes on the counts of Python workers."""
     server: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda *_: None
@@ -201,9 +207,12 @@ def let_spark_go(spark: SparkSession) -> None:
 
 
 def end_spark(spark: SparkSession) -> None:
-    """See the session's JVM off within `ENDING` seconds; it may be gone already. Nothing that it holds is needed again."""
+    """Wait up to `ENDING` seconds for the end of the session's JVM, which may have ended already.
+
+    Its data is no longer needed.
+    """
     process = jvm_of(spark)
-    if process is None:  # somebody else's
+    if process is None:  # another user's
         spark.stop()
         return
     let_spark_go(spark)
@@ -218,13 +227,14 @@ def end_spark(spark: SparkSession) -> None:
 
 
 def _forget_session() -> None:
-    """The next session starts a JVM of its own: PySpark would take the one that has ended for running."""
+    """Make the next session start a JVM of its own. PySpark would treat the ended one as running."""
     SparkSession._instantiatedSession = None
     SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
 
 
 def _own_folder() -> dict[str, str]:
-    """Settings that put the JVM's temporary files into a folder that goes with it, however it ends."""
+    """Return settings that put the JVM's temporary files into a folder that is deleted with the JVM, even after a
+    crash."""
     global _folder  # noqa: PLW0603
     _folder = str(temporary_folder("spark-"))
     settings = {"spark.local.dir": _folder}

@@ -16,7 +16,7 @@ DROPPED = b"WARNING: Using incubator modules"
 
 @contextmanager
 def without_incubator_warning() -> Iterator[None]:
-    """A process that is started inside writes its stderr through a filter for as long as it lives."""
+    """Open a context in which a started process writes its stderr through a filter for its whole life."""
     sys.stderr.flush()
     terminal = os.dup(2)
     reading, writing = os.pipe()

@@ -1,1 +1,1 @@
-"""A run: sources looked at, epochs, rejected rows, views that are filled."""
+"""A run: its sources, epochs, rejected rows, and the filling of views."""

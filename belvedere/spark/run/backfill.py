@@ -49,15 +49,15 @@ SLOW_READ_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class _SpanPart:
-    """A part of what an epoch took."""
+    """A part of the rows that an epoch ingested."""
 
     past: PastSpan
     content: OffsetRange | pa.Table | None
-    """A part of the source, or rows that were rejected and tried again; None behind the last part: now all rows are there."""
+    """A range of the source, or retried rejected rows; None after the last part, when all rows are read."""
     reading: Reading | None = None
-    """How the epoch has read the source."""
+    """The way in which the epoch read the source."""
     excluded: Sequence[int] = ()
-    """The places of rows that it could not take."""
+    """The positions of rows that the epoch excluded."""
 
 
 class Backfill:
@@ -66,28 +66,28 @@ class Backfill:
     def __init__(
         self, spark: SparkSession, catalog: Catalog, project: ProjectSettings, past: Past, ids: Collection[str]
     ):
-        """Raises B7070 at once where something that was read is not there as it was."""
+        """Raises B7070 at once if rows read earlier are missing or have changed."""
         self.spark, self.project = spark, project
         self._inputs = {i: _InputBefore(catalog, catalog.inputs[i], project) for i in ids if i in past.spans}
         self._todo: Iterator[_SpanPart] = iter(())
         self._after = 0
         """The last epoch whose parts are known."""
         self.read = self.total = 0
-        """Rows that were read again, and those of all epochs so far."""
+        """Number of re-read rows, and of the rows of all epochs so far."""
         self.go_on(past)
 
     @property
     def ids(self) -> frozenset[str]:
-        """The inputs that are read again."""
+        """Return the inputs that are re-read."""
         return frozenset(self._inputs)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the inputs."""
+        """Return the names of the inputs."""
         return tuple(b.table.name for b in self._inputs.values())
 
     def go_on(self, past: Past) -> None:
-        """Epochs that have been committed meanwhile are read too. Raises B7070 where a part of them is not there as it was."""
+        """Add the epochs that were committed meanwhile. Raises B7070 if a part of them is missing or has changed."""
         spans = [past.spans[i].after(self._after) for i in self._inputs if i in past.spans]
         for part in self._parts(past, spans):
             self._after = max(self._after, part.past.epoch)
@@ -95,7 +95,7 @@ class Backfill:
         self._todo = chain(self._todo, self._parts(past, spans))
 
     def _parts(self, past: Past, spans: Iterable[PastSpans]) -> Iterator[_SpanPart]:
-        """The parts of all epochs, made while they are used: there may be a million."""
+        """Yield the parts of all epochs, created on use: there may be a million."""
         for found in merge(*spans, key=lambda s: s.epoch):
             span = replace(found, left=past.left.get((found.span.input, found.epoch), {}))
             id_, reading = span.span.input, reading_at(past.readings.get(span.span.input, ()), span.epoch)
@@ -107,7 +107,7 @@ class Backfill:
                 yield _SpanPart(span, content, reading, excluded)
 
     def step(self) -> bool:
-        """Read the next part; whether there was one. Raises B7070 where rows are not there as they were."""
+        """Read the next part, and return whether there was one. Raises B7070 if rows are missing or have changed."""
         part = next(self._todo, None)
         if part is None:
             return False
@@ -118,21 +118,21 @@ class Backfill:
 
     @property
     def left(self) -> int:
-        """How many rows are still to be read."""
+        """Return the number of rows still to be read."""
         return self.total - self.read
 
     def rows(self) -> dict[str, Rows]:
-        """All rows so far by input id, once there is nothing left to read."""
+        """Return all rows so far by input id, once everything is read."""
         return {i: b.rows() for i, b in self._inputs.items()}
 
     def close(self) -> None:
-        """Let go of what the feeds have open."""
+        """Close the open resources of the feeds."""
         for before in self._inputs.values():
             before.close()
 
 
 class _InputBefore:
-    """One input: the clocks and numbers at which reading has come, and the rows so far."""
+    """One input: the clocks and numbers that reading has reached, and the rows so far."""
 
     def __init__(self, catalog: Catalog, table: Input, project: ProjectSettings):
         self.catalog, self.table, self.project = catalog, table, project
@@ -143,19 +143,19 @@ class _InputBefore:
         self._used = self._refused = self._read = 0
 
     def feed(self, reading: Reading | None) -> RereadableFeed:
-        """The feed that reads as an epoch has."""
+        """Return the feed that reads in the way of an epoch."""
         how = json.dumps({} if reading is None else {k: v for k, v in reading.items() if k != SINCE}, sort_keys=True)
         if how not in self._feeds:
             self._feeds[how] = feed_of(self.table, self.project, reading)
         return self._feeds[how]
 
     def close(self) -> None:
-        """Let go of what the feeds have open."""
+        """Close the open resources of the feeds."""
         for feed in self._feeds.values():
             feed.close()
 
     def take(self, spark: SparkSession, part: _SpanPart) -> int:
-        """Judge and stamp the rows of one part; how many were used."""
+        """Check and stamp the rows of one part. Return the number of used rows."""
         past = part.past
         if self._clocks is None:
             self._clocks, self._used, self._refused, self._read = past.span.clocks, 0, 0, 0
@@ -203,7 +203,7 @@ class _InputBefore:
     def _check(self, past: PastSpan) -> None:
         """Check that the re-read rows are those of the epoch.
 
-        If all rejected rows are recorded, today's verdicts do not matter.
+        If all rejected rows are recorded, the result of today's checks does not matter.
         """
         if self._used != past.span.used or (self._refused != past.span.refused and not past.left):
             then, now = (
@@ -219,7 +219,8 @@ class _InputBefore:
 def fill_before(
     engine: Engine, backfill: Backfill, is_stopped: Callable[[], bool], between: Callable[[], None] = lambda: None
 ) -> bool:
-    """Give an engine, before its first epoch, the rows so far that it needs; whether they are there: it may be stopped.
+    """Pass an engine, before its first epoch, the rows so far that it needs. Return whether they are complete: the
+    reading can be stopped.
 
     `between` is called after each part.
     """
@@ -232,12 +233,13 @@ def fill_before(
 
 
 class ConcurrentBackfill:
-    """Reads a part again between two epochs of the views that run, and says in the store, and to people, how far it is."""
+    """Re-reads a part between two epochs of the running views, and reports the progress in the store and to the
+    user."""
 
     def __init__(
         self, backfill: Backfill, views: Sequence[str], catalog: Catalog, store: Store, phase: Callable[[str], None]
     ):
-        """`views` are those that wait; `phase` hears what is under way."""
+        """`views` are the waiting ones; `phase` is called with the present activity."""
         self._backfill, self._views, self._catalog, self._store, self._phase = backfill, views, catalog, store, phase
         self._reported = time.monotonic()
         rows = f"{backfill.total:,} rows of {', '.join(backfill.names)} are re-read"
@@ -245,7 +247,7 @@ class ConcurrentBackfill:
         self._note()
 
     def __call__(self) -> bool:
-        """Whether all rows but few are there."""
+        """Return whether all rows except a few are read."""
         if not self._backfill.step():
             self._backfill.go_on(past_of(self._catalog, self._store, self._backfill.ids))
             return self._backfill.left <= FEW

@@ -1,7 +1,8 @@
-"""The sources of a script: what is new in each, and what an epoch takes.
+"""The sources of a script: the new data in each, and the data that an epoch ingests.
 
-In: the catalog's imports, the project file, and from the store the last epoch's offsets and the files read so far. Out: per epoch the
-arrivals with rejected rows, files and offsets. The store alone says what was read: a feed goes on from its offset in the epoch's row.
+In: the catalog's imports, the project file, and from the store the last epoch's offsets and the files read so far. Out:
+per epoch the arrivals with rejected rows, files and offsets. Only the store records what was read: a feed continues
+from its offset in the epoch's row.
 """
 
 from __future__ import annotations
@@ -57,19 +58,19 @@ class New:
     spans: Mapping[str, OffsetRange]
     waiting: Waiting
     retried: Mapping[str, Arrived] = field(default_factory=dict)
-    """Rejected rows that fit now, by input id."""
+    """Rejected rows that are valid now, by input id."""
     is_retry: bool = False
     renames: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Names of files that the store has noted with those of the same files now, by input id."""
+    """Recorded names of files with the present names of the same files, by input id."""
 
     def __bool__(self) -> bool:
-        """Whether there is anything new."""
+        """Return whether there is new data."""
         return bool(self.spans or self.waiting.entries or self.is_retry or self.renames)
 
 
 @dataclass(frozen=True)
 class EpochInput:
-    """Everything an epoch takes: what arrived by input id, what was pushed; the rows to use, and the clocks after all of it."""
+    """The input of an epoch: arrivals by input id, pushed rows, the rows to use, and the clocks after all of it."""
 
     new: New
     arrived: Mapping[str, Arrived]
@@ -78,9 +79,9 @@ class EpochInput:
     spans: tuple[SourceSpan, ...] = ()
     """Ranges of re-readable sources."""
     excluded: tuple[RejectedRow, ...] = ()
-    """Rows that the epoch cannot take, though they fit."""
+    """Rows that the epoch must exclude, although they are valid."""
     times: Mapping[str, ArrivalTimes] = field(default_factory=dict)
-    """When the rows to use arrived, by input id, where their sources say so."""
+    """Times of arrival of the rows to use, by input id, if their sources report them."""
 
     @property
     def rejected(self) -> list[RejectedRow]:
@@ -93,7 +94,7 @@ class EpochInput:
 
     @property
     def refused(self) -> dict[str, int]:
-        """How many rows and files were refused, by input id."""
+        """Return the number of rejected rows and files, by input id."""
         found = Counter({i: a.refused for i, a in self.arrived.items() if a.refused})
         found.update({i: len(m) for i, m in self.new.waiting.malformed.items()})
         found.update(r.table for r in self.excluded)
@@ -101,7 +102,7 @@ class EpochInput:
 
     @property
     def emptied(self) -> tuple[str, ...]:
-        """The inputs whose rows before these all go."""
+        """Return the inputs whose earlier rows are all deleted."""
         return tuple(i for i, a in self.arrived.items() if a.is_emptied)
 
     @property
@@ -128,9 +129,8 @@ class EpochSources:
     ):
         """`memory` counts the rows that feeds have read, until their epoch is done.
 
-        `feeds` and the `offsets` from which they go on are by input id.
-
-        `readings` say how sources were read so far, `reads` how they are read now.
+        `feeds` and the `offsets` from which they continue are by input id. `readings` are the ways in which sources
+        were read so far, `reads` the present ones.
         """
         self._readings, self._reads = dict(readings or {}), dict(reads or {})
         self.catalog, self.feeds, self.pushes = catalog, dict(feeds), pushes
@@ -139,7 +139,7 @@ class EpochSources:
         self._has_idle = any(w.idle_after is not None for t in catalog.inputs.values() for w in t.watermarks)
         self._reported: dict[str, str] = {}
         self.retried: Mapping[str, Arrived] | None = None
-        """Rejected rows that fit now: the next epoch takes them, and nothing else of its feeds."""
+        """Rejected rows that are valid now. The next epoch ingests only these from its feeds."""
 
     def look(self, now: datetime, once: bool = False, notify: Callable[[str], None] = lambda text: None) -> New:
         """Return the new data; retried rejected rows come first.
@@ -168,7 +168,7 @@ class EpochSources:
         return New(spans, self.pushes.waiting(microseconds(now)), renames=renames)
 
     def _report_once(self, id_: str, error: BelvedereError, notify: Callable[[str], None]) -> None:
-        """Once, as long as it is the same."""
+        """Report a problem once while it stays the same."""
         text, hint = error.diagnostics[0].message, error.diagnostics[0].hint
         is_new = text not in self._reported.values()
         self._reported[id_] = text
@@ -180,7 +180,7 @@ class EpochSources:
         self._report_once("", error, notify)
 
     def take(self, spark: SparkSession, new: New, now: datetime, since: datetime | None = None) -> EpochInput:
-        """The rows of what is new, judged; `since` is the clock of the epoch before."""
+        """Return the new data as checked rows. `since` is the clock of the previous epoch."""
         arrived: dict[str, Arrived] = dict(new.retried)
         for id_, span in new.spans.items():
             (NOW.begin if arrived else NOW.read)(f"reading {self.catalog.inputs[id_].name}", SLOW_READ_SECONDS)
@@ -212,15 +212,16 @@ class EpochSources:
                 yield SourceSpan(id_, self._offsets.get(id_, {}), end, rows, taken.refused, clocks, since.get(id_))
 
     def idles(self, now: datetime) -> bool:
-        """Whether a bound rises by the time alone: a producer has been silent for too long."""
+        """Return whether time alone raises a bound: a producer was silent for longer than allowed."""
         if not self._has_idle:
             return False
         clocks = self.pushes.waiting().clocks
         return pass_time(clocks, self.catalog, microseconds(now)) != clocks
 
     def offsets(self, new: New, epoch: int = 0) -> dict[str, Any]:
-        """The offsets of all sources by input id, once `new` is committed in an epoch; under names of their own that of the journal, and
-        how sources were read.
+        """Return the offsets of all sources by input id, after `new` is committed in an epoch.
+
+        Reserved names hold the offset of the journal, and how sources were read.
         """
         offsets: dict[str, Any] = self._offsets | {i: dict(s.end) for i, s in new.spans.items()}
         journal = self.pushes.offset(new.waiting)
@@ -229,7 +230,7 @@ class EpochSources:
         return offsets | ({OFFSET: journal} if journal else {}) | ({READINGS: self._readings} if self._readings else {})
 
     def committed(self, new: New, clocks: Clocks) -> None:
-        """The epoch that took `new` is in the store, and left the clocks at `clocks`."""
+        """Record that the epoch with `new` is in the store, and that the clocks are now `clocks`."""
         for id_, span in new.spans.items():
             self._offsets[id_] = dict(span.end)
             self.feeds[id_].committed(span)
@@ -241,14 +242,14 @@ class EpochSources:
         self.pushes.committed(new.waiting, clocks)
 
     def close(self) -> None:
-        """Let go of what the feeds have open."""
+        """Close the open resources of the feeds."""
         for feed in self.feeds.values():
             with contextlib.suppress(BelvedereError):
                 feed.close()
 
 
 def read_span(feed: Feed, table: Input, spark: SparkSession, span: OffsetRange) -> Arrived:
-    """A span's rows with the columns of the input, whoever's connector reads them."""
+    """Read a span's rows with the columns of the input, from any connector."""
     return conformed(feed.read(spark, span), table)
 
 
@@ -266,7 +267,9 @@ def conformed(found: Arrived, table: Input) -> Arrived:
 
 
 def _without_times_beyond(found: Arrived, rows: pa.Table, table: Input) -> Arrived:
-    """Return a connector's rows, without those whose time no column can hold, if the connector has not rejected them."""
+    """Return a connector's rows, without those whose time no column can hold, if the connector has not
+    rejected them.
+    """
     bad = rows_beyond(rows, columns_of(table))
     if not bad:
         return replace(found, rows=rows)
@@ -295,13 +298,14 @@ def open_sources(
     notes: NoteStore | None = None,
     noted: Callable[[str], Sequence[SourceFile]] = lambda id_: (),
 ) -> EpochSources:
-    """The sources of a catalog's imports, as far as the store has read them; from their start for inputs in `fresh`.
+    """Return the sources of a catalog's imports, from the positions that the store has recorded; from their start for
+    inputs in `fresh`.
 
-    `ingest_service` takes what clients push; `misfits` say why rows of changed inputs have no place any more; `former` finds
-    stored rows of an input by their keys, `notes` are texts that the store keeps for feeds; `noted` gives an input's files as they were
-    when they were read.
+    `ingest_service` receives the rows that clients push. `misfits` are the reasons why rows of changed inputs are no
+    longer valid. `former` looks up stored rows of an input by their keys. `notes` are texts that the store keeps for
+    feeds. `noted` returns an input's files as they were when they were read.
 
-    Raises B7031 where an input that they push to has changed: its rows cannot be read again.
+    Raises B7031 if an input to which clients push has changed: its rows cannot be re-read.
     """
     renewed = set(fresh)
     if last is not None:
@@ -330,7 +334,7 @@ def open_sources(
 
 
 def _conformed(rows: pa.Table, table: Input) -> pa.Table:
-    """The columns that the input has, in its types; raises B6024 where a connector gives others."""
+    """Return the input's columns in its types. Raises B6024 if a connector returns others."""
     assert table.source is not None
     columns = {c.name: c for c in columns_of(table)}
     types = {n: c.type for n, c in columns.items()} | ({} if table.append_only else {WEIGHT: pa.int64()})

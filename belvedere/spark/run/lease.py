@@ -1,7 +1,7 @@
-"""A run's lease on its store: for how long it counts, and how it is renewed.
+"""A run's lease on its store: its duration and renewal.
 
 In: a store that has the lease. Out: its renewal, by a thread if the database accepts a second writing connection, else
-between epochs. A run that was suspended for longer finds that another one had the store: it commits nothing and ends.
+between epochs. If a run was suspended for longer and another one has had the store, it commits nothing and ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from belvedere.store.protocol import Store
 SECONDS_ALONE = 30.0
 """Seconds of a lease that a thread renews."""
 SECONDS = 600.0
-"""Seconds of a lease that is renewed between epochs: longer than any epoch. A store detects the end of a process."""
+"""Seconds of a lease that is renewed between epochs, longer than any epoch.
+
+A store detects the end of a process.
+"""
 PARTS = 6
 """Number of renewals during the time of a lease."""
 LOST = "B7007"
@@ -40,7 +43,7 @@ class LeaseRenewal:
             self._thread.start()
 
     def go_on(self) -> None:
-        """Renew it if it is time to, where no thread does. Raises B7007 where the lease was lost."""
+        """Renew the lease if it is due and no thread does. Raises B7007 if the lease was lost."""
         if self._lost is not None:
             raise self._lost
         if self._thread is None and time.monotonic() - self._renewed >= self._pause:
@@ -48,7 +51,7 @@ class LeaseRenewal:
             self._store.renew()
 
     def stop(self) -> None:
-        """Renew it no more."""
+        """Stop the renewal."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(self._pause)
@@ -57,7 +60,7 @@ class LeaseRenewal:
         while not self._stopped.wait(self._pause):
             try:
                 self._store.renew()
-            except BelvedereError as error:  # a store that is away is what the epochs find, too
+            except BelvedereError as error:  # the epochs also notice an unavailable store
                 if error.diagnostics[0].code == LOST:
                     self._lost = error
                     return

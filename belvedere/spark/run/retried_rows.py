@@ -1,8 +1,8 @@
-"""Rejected rows that are tried again, with the script and the project file as they are now.
+"""Rejected rows that are retried with the present script and project file.
 
-In: the store's rejected rows, the script's inputs. Out: the rows that fit now, as arrivals of one epoch, and the records that leave with
-them in its transaction: each row arrives once, whatever moment the process ends at. The others stay. What was pushed goes through the
-desk, under a key of its own: its journal takes no row twice.
+In: the store's rejected rows, the script's inputs. Out: the rows that are valid now, as arrivals of one epoch, and
+their records, which are deleted in its transaction. Each row therefore arrives exactly once, even after a crash. The
+other rows stay rejected. Pushed rows go through the intake under keys of their own: its journal accepts no row twice.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Retried:
-    """Rows that fit now, by input id, and the records of all that do: they leave with the epoch that takes the rows."""
+    """Rows that are valid now, by input id, and their records, which are deleted by the epoch that ingests the rows."""
 
     arrived: Mapping[str, Arrived]
     gone: pa.Table
@@ -55,7 +55,7 @@ class Retried:
 
     @property
     def taken(self) -> int:
-        """How many rows fit now."""
+        """Return the number of rows that are valid now."""
         return int(self.gone.num_rows)
 
 
@@ -66,7 +66,7 @@ def retry_rejected(
     reader: Reader,
     ingest_service: IngestService | None = None,
 ) -> Retried:
-    """Try all rejected rows of the script's inputs again."""
+    """Retry all rejected rows of the script's inputs."""
     rejected = reader.rows(REJECTED)
     arrived: dict[str, Arrived] = {}
     keys: list[str] = []
@@ -91,18 +91,18 @@ def retry_rejected(
 
 
 def going(gone: pa.Table) -> pa.Table:
-    """The records as changes of their table."""
+    """Return the records as deletions from their table."""
     return gone.append_column(WEIGHT_FIELD, pa.array([-1] * gone.num_rows, pa.int64()))
 
 
 def _is_pushed(table: Input, row: Row, ingest_service: IngestService) -> bool:
-    """Push a row again under its own key; whether it is taken, now or the time before."""
+    """Push a row again under its own key. Return whether it is accepted, now or by an earlier retry."""
     try:
         pushed = read_rows(table, [loads(row["text"])])
     except (BelvedereError, ValueError, RecursionError):
         return False
     if pushed.malformed or any(m.claim for m in table.metadata.values()):
-        return False  # whose token it was is not known any more
+        return False  # the owner of the token is no longer known
     (answer,) = ingest_service.take([Request(table.id, pushed, key=f"rejected {row[KEY]}", digest=row[KEY])])
     return answer.status == 200
 
@@ -110,7 +110,7 @@ def _is_pushed(table: Input, row: Row, ingest_service: IngestService) -> bool:
 def _read_again(
     spark: SparkSession, table: Input, project: ProjectSettings, rows: Sequence[Row]
 ) -> tuple[Any, list[str]]:
-    """The rows of a source's table that fit now, and the keys of their records."""
+    """Return the rows of a source's table that are valid now, and the keys of their records."""
     assert table.source is not None
     source = table.source.source_in(project)
     if source is None:
@@ -137,7 +137,7 @@ def _read_again(
 
 
 def _groups(rows: Iterable[Row], options: Mapping[str, Any]) -> Iterator[tuple[str, list[Row]]]:
-    """Rows of each CSV file, which says the names of their fields, and all others: JSON."""
+    """Yield the rows of each CSV file, whose header names the fields, and all other rows, which are JSON."""
     by_file: dict[str | None, list[Row]] = {}
     for row in rows:
         is_csv = row["file"] is not None and format_of(row["file"], options) == "csv"
@@ -146,7 +146,7 @@ def _groups(rows: Iterable[Row], options: Mapping[str, Any]) -> Iterator[tuple[s
 
 
 def _written(path: Path, form: str, rows: Sequence[Row], options: Mapping[str, Any]) -> list[tuple[int, Row]]:
-    """Write the rows as a file; those that are there with their lines."""
+    """Write the rows as a file. Return those written, with their lines."""
     if form == "json":
         path.write_text("".join(r["text"].replace("\n", " ").replace("\r", " ") + "\n" for r in rows), encoding="utf-8")
         return list(enumerate(rows, 1))
@@ -160,5 +160,5 @@ def _written(path: Path, form: str, rows: Sequence[Row], options: Mapping[str, A
     kept = [(r, fields) for r, fields in records if header and len(fields) == len(header)]
     with path.open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream, delimiter=delimiter).writerows([header, *(fields for _, fields in kept)] if header else [])
-    lines = (r.line for r in islice(csv_rows(str(path), delimiter), 1, None))  # a record may be of several lines
+    lines = (r.line for r in islice(csv_rows(str(path), delimiter), 1, None))  # a record can have several lines
     return [(line, r) for line, (r, _) in zip(lines, kept, strict=True)]

@@ -1,8 +1,9 @@
-"""Rows that an epoch cannot take: they are found by taking parts of the epoch, and rejected, so that the run goes on.
+"""Rows that crash an epoch. They are found by trying parts of the epoch, and rejected, so that the run can continue.
 
-In: the rows of an epoch at which the run has ended twice before, a way to try some of them without a trace. Out: the places of rows at
-which it ends. A row may need more memory than there is (`repeat('x', 2000000000)`), and end Spark's process with it: so what is known lies
-in a document of the store, and the search goes on with the next process. It halves: of 1,000,000 rows one is found with 20 tries.
+In: the rows of an epoch in which the run has ended twice before, a way to try some of them without a trace. Out: the
+positions of rows that end the run. A row may need more memory than there is (`repeat('x', 2000000000)`), and end
+Spark's process. The findings are therefore stored in a document of the store, and the next process continues the
+search. It is a binary search: one of 1,000,000 rows is found with 20 tries.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from belvedere.store.protocol import Store
 from belvedere.time.arrival_columns import NO_TIMES
 
 DOCUMENT = "_ends"
-"""The store's document of ends in its next epoch."""
+"""Name of the store's document of ends in its next epoch."""
 RUNNING = "_running"
-"""The store's document that a run leaves behind where it was killed."""
+"""Name of the store's document that marks a running run, and remains if the run is killed."""
 OFTEN = 2
-"""Number of times that a run ends in an epoch before its rows are searched."""
+"""Number of ends of a run in an epoch before its rows are searched."""
 MAX_FOUND_ROWS = 20
 """Maximum number of rows of an epoch that are found, by one process after the other."""
 CODE = "B7023"
@@ -41,9 +42,10 @@ Places = Mapping[str, list[int]]
 
 @dataclass(frozen=True)
 class AttemptEnds:
-    """How often the run has ended in the epoch after `epoch`, and what is known of its rows.
+    """Number of ends of the run in the epoch after `epoch`, and the findings about its rows.
 
-    One of the rows from `least` to `beyond` ends it, counted over the inputs in the order of `counts`; `pending` of them are being tried.
+    One of the rows from `least` to `beyond` ends it, counted over the inputs in the order of `counts`. `pending` of
+    them are being tried.
     """
 
     epoch: int
@@ -54,23 +56,26 @@ class AttemptEnds:
     pending: int = 0
     excluded: tuple[tuple[str, int], ...] = ()
     is_sure: bool = True
-    """Whether these rows end it; of those that are left, once one was found, that is tried first."""
+    """Whether these rows are known to end it. After one row was found, the remaining ones are tried first."""
     in_vain: bool = False
-    """Whether no row by itself was at fault."""
+    """Whether no single row was at fault."""
 
     @property
     def is_searching(self) -> bool:
-        """Whether another process is to go on at once."""
+        """Return whether another process must continue at once."""
         return (self.times >= OFTEN or bool(self.excluded)) and len(self.excluded) < MAX_FOUND_ROWS and not self.in_vain
 
     def passed(self) -> AttemptEnds:
-        """The rows that were being tried were taken."""
+        """Return the record after the tried rows were ingested."""
         if self.pending < self.beyond - self.least:
             return replace(self, least=self.least + self.pending, pending=0)
         return replace(self, beyond=0, pending=0, times=0, in_vain=self.is_sure)
 
     def ended(self) -> AttemptEnds:
-        """The run has ended once more. What was being tried is at fault; a row that was tried alone is the one."""
+        """Return the record after one more end.
+
+        The tried rows are at fault; a row that was tried alone is the cause.
+        """
         more = replace(self, times=self.times + 1)
         if not self.pending:
             return more
@@ -79,7 +84,9 @@ class AttemptEnds:
         return replace(more, beyond=self.least + self.pending, pending=0, is_sure=True)
 
     def begun(self, counts: Mapping[str, int]) -> AttemptEnds:
-        """Return the record with the next rows to try; it starts again with all of these if it contains unknown rows."""
+        """Return the record with the next rows to try; it starts again with all of these if it contains
+        unknown rows.
+        """
         found = self
         changed = any(counts.get(i, 0) < n for i, n in self.counts.items())
         if changed or not self.beyond:
@@ -90,7 +97,7 @@ class AttemptEnds:
         return replace(found, pending=max(1, size // 2) if found.is_sure else size)
 
     def tried(self, arrivals: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """The rows that are being tried."""
+        """Return the rows that are being tried."""
         found, before = {}, 0
         for id_, count in self.counts.items():
             first, last = max(0, self.least - before), min(count, self.least + self.pending - before)
@@ -119,7 +126,7 @@ def ends_of(store: Store, epoch: int) -> AttemptEnds:
 
 
 def note_end(store: Store) -> AttemptEnds:
-    """Note that the run has ended in its next epoch by what is no diagnostic."""
+    """Record that the run has ended in its next epoch without a diagnostic."""
     last = store.last_epoch()
     return _noted(store, ends_of(store, last.epoch if last else 0).ended())
 
@@ -130,7 +137,10 @@ def _noted(store: Store, ends: AttemptEnds) -> AttemptEnds:
 
 
 def note_start(store: Store) -> None:
-    """Note that a run begins. One that was killed before, as by a system without memory, counts as an end."""
+    """Record the start of a run.
+
+    If the previous one was killed, for example for lack of memory, this counts as an end.
+    """
     if store.document(RUNNING):
         note_end(store)
     store.set_document(RUNNING, "yes")
@@ -139,9 +149,10 @@ def note_start(store: Store) -> None:
 def sift(
     store: Store, epoch: int, arrivals: Mapping[str, pa.Table], trial: Trial, is_gone: Callable[[], bool]
 ) -> Places:
-    """The places of rows that the epoch after `epoch` cannot take, by input. Where the run has ended there often they are looked for.
+    """Return the positions of rows, by input, that crash the epoch after `epoch`. They are searched if the run has
+    often ended there.
 
-    `trial` takes rows without a trace. It may end this process, or Spark's: then `is_gone`, and its error goes on.
+    `trial` ingests rows without a trace. It may end this process, or Spark's; then `is_gone`, and its error is raised.
     """
     ends = ends_of(store, epoch)
     counts = {i: t.num_rows for i, t in arrivals.items()}
@@ -152,7 +163,7 @@ def sift(
         except Exception as error:
             if is_gone():
                 raise
-            ends = ends.passed() if says_why(error) else ends.ended()  # the epoch says it by itself
+            ends = ends.passed() if says_why(error) else ends.ended()  # the epoch reports it by itself
         else:
             ends = ends.passed()
         _noted(store, ends)
@@ -160,14 +171,15 @@ def sift(
 
 
 def says_why(error: Exception) -> bool:
-    """Whether an error is a diagnostic that people can act on: none of memory or machines in a stage, and not an unexpected one."""
+    """Return whether an error is a diagnostic that users can act on, as opposed to unexpected errors and failures of
+    memory or machines in a stage."""
     return isinstance(error, StageFailure) or (
         isinstance(error, BelvedereError) and error.diagnostics[0].code != "B7040"
     )
 
 
 def excluded_of(ends: AttemptEnds) -> dict[str, list[int]]:
-    """The places of rows that were found, by input."""
+    """Return the positions of the rows found, by input."""
     found: dict[str, list[int]] = {}
     for id_, place in ends.excluded:
         found.setdefault(id_, []).append(place)
@@ -190,7 +202,7 @@ def sifted(batch: EpochInput, places: Places) -> EpochInput:
 
 
 def with_excluded(offsets: Mapping[str, Any], before: Mapping[str, Any], places: Places, epoch: int) -> dict[str, Any]:
-    """Offsets with the places of rows that an epoch could not take, and those of epochs before."""
+    """Return the offsets with the positions of excluded rows of this epoch and of earlier ones."""
     known: dict[str, dict[str, list[int]]] = {i: dict(epochs) for i, epochs in before.get(EXCLUDED, {}).items()}
     for id_, found in places.items():
         known.setdefault(id_, {})[str(epoch)] = sorted(found)
@@ -198,7 +210,7 @@ def with_excluded(offsets: Mapping[str, Any], before: Mapping[str, Any], places:
 
 
 def without(rows: pa.Table, places: Collection[int]) -> pa.Table:
-    """The rows that are at other places."""
+    """Return the rows at other positions."""
     return rows.take(pa.array(np.setdiff1d(np.arange(rows.num_rows), list(places)), pa.int64()))
 
 

@@ -9,7 +9,7 @@ from belvedere.errors import BelvedereError, fail
 
 
 def spark_ended(last_words: str | None) -> BelvedereError:
-    """The diagnostic B7022: Spark's process has ended."""
+    """Return the diagnostic B7022: Spark's process has ended."""
     hint = (
         'the store is at its last good epoch; if memory ran out, write `memory = "8g"` under [spark] in belvedere.toml'
     )
@@ -17,13 +17,13 @@ def spark_ended(last_words: str | None) -> BelvedereError:
 
 
 def cluster_ended(error: Exception) -> BelvedereError:
-    """The diagnostic B7035: the cluster has ended the application."""
+    """Return the diagnostic B7035: the cluster has ended the application."""
     hint = "see the master's log; the store is at its last good epoch"
     return fail("B7035", "the Spark cluster has ended the application", hint=hint, detail=str(error)[:200])
 
 
 def unexpected_end(error: Exception) -> BelvedereError:
-    """The diagnostic B7021: an error that has no diagnostic of its own."""
+    """Return the diagnostic B7021: an error without a diagnostic of its own."""
     first = (str(error).strip().splitlines() or [""])[0]
     return fail(
         "B7021",

@@ -1,7 +1,8 @@
-"""The run loop: look at the sources, run an epoch of what is new, wait.
+"""The run loop: check the sources, run an epoch over the new data, wait.
 
-In: an engine over an open store, the sources. Out: epochs in the store, and an `EpochProgress` per epoch for whoever watches.
-The loop decides when an epoch runs, the engine what it does, the sources what it takes. It starts no API and prints nothing.
+In: an engine over an open store, the sources. Out: epochs in the store, and an `EpochProgress` per epoch for observers.
+The loop decides when an epoch runs, the engine its work, the sources its input. The loop starts no API and prints
+nothing.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ from belvedere.time.stream_status import StreamStatus, stream_statuses
 from belvedere.values.instants import instant
 
 PATIENCE_SECONDS = 120.0
-"""Seconds that a run which is to end waits for a source that waits for others."""
+"""Maximum seconds that a run with `once` waits for a source that waits for others."""
 POLL_SECONDS = 0.1
-"""Seconds between two looks of a waiting loop at the wish to stop."""
+"""Seconds between two checks of the stop flag while the loop waits."""
 MIN_WAIT_SECONDS = 0.01
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 MAX_REJECTED = 10_000
-"""Maximum number of rejected rows of an epoch in the store; all are counted."""
+"""Maximum number of rejected rows of an epoch in the store. All are counted."""
 
 
 class EpochRunner(Protocol):
@@ -70,19 +71,19 @@ class EpochRunner(Protocol):
         """Return the deliveries to sinks."""
 
     def counts(self) -> Mapping[str, int]:
-        """How many rows each stored relation has."""
+        """Return the number of rows of each stored relation."""
 
     def rows(self, relation: str) -> pa.Table:
-        """All rows of a stored relation."""
+        """Return all rows of a stored relation."""
 
     def is_due(self, now: datetime) -> bool:
-        """Whether an epoch without rows would do something."""
+        """Return whether an epoch without rows has work to do."""
 
     def is_to_heal(self, now: datetime) -> bool:
-        """Whether views in quarantine are to be tried again."""
+        """Return whether views in quarantine are due for a retry."""
 
     def try_again(self) -> None:
-        """Let the next epoch try all views in quarantine."""
+        """Make the next epoch retry all views in quarantine."""
 
     def try_epoch(self, arrivals: Mapping[str, pa.Table], clock: datetime, bounds: Mapping[str, Any]) -> None: ...
 
@@ -101,7 +102,7 @@ class EpochRunner(Protocol):
 
 @dataclass(frozen=True)
 class EpochProgress:
-    """An epoch that was committed, for people: rows per input, changes per view, rejected rows, seconds."""
+    """A committed epoch, for people: rows per input, changes per view, rejected rows, seconds."""
 
     epoch: int
     clock: datetime
@@ -121,17 +122,18 @@ class EpochProgress:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How to run: the pause between two looks at the sources in seconds; `once` ends when nothing is left to read."""
+    """Settings of a run: the pause between two checks of the sources in seconds; `once` ends the run when nothing is
+    left to read."""
 
     interval: float = 0.5
     once: bool = False
     reads_clock: bool = False
     clock_interval: float = 1.0
-    """Where views read the clock: the least time between epochs that only time has made, in seconds."""
+    """If views read the clock: minimum seconds between epochs caused only by time."""
 
 
 class RunLoop:
-    """Runs epochs until it is stopped, until `once` is done, or until something fails."""
+    """Runs epochs until it is stopped, until `once` is done, or until an error occurs."""
 
     def __init__(
         self,
@@ -149,11 +151,12 @@ class RunLoop:
         is_gone: Callable[[], bool] = lambda: False,
         renew: Callable[[], None] = lambda: None,
     ):
-        """`watch` sees each epoch, `notify` hears of sources that cannot be looked at. Whenever the number of `heals` changes, views in
-        quarantine are tried again at once.
+        """`watch` receives each epoch, `notify` reports of sources that cannot be checked. When the number of `heals`
+        changes, views in quarantine are retried at once.
 
-        `is_gone` says whether Spark's process has ended; `renew` keeps the lease on the store, or raises B7007.
-        `beside` does a part of other work between two epochs, and says when the loop is to end since all of it is done.
+        `is_gone` returns whether Spark's process has ended; `renew` keeps the lease on the store, or raises B7007.
+        `beside` does a part of other work between two epochs, and returns whether the loop must end since all of it is
+        done.
         """
         self.spark, self.engine, self.store, self.sources = spark, engine, store, sources
         self.settings, self.watch, self.notify = settings, watch, notify
@@ -165,14 +168,14 @@ class RunLoop:
         self._is_gone, self._is_first = is_gone, True
         self._renew = renew
         self.leaving: Mapping[str, pa.Table] = {}
-        """Records that leave with the epoch in which rejected rows arrive, with weights."""
+        """Records, with weights, that are deleted by the epoch in which rejected rows arrive."""
 
     def stop(self) -> None:
-        """Ask the loop to end after the epoch in flight; returns at once, and may be called from a signal handler."""
+        """Ask the loop to end after the running epoch. It returns at once, and can be called from a signal handler."""
         self._stopped.set()
 
     def run(self) -> None:
-        """Run until the end. Raises BelvedereError for what went wrong, with the store at the last good epoch."""
+        """Run until the end. Raises BelvedereError for an error, with the store at the last good epoch."""
         try:
             if self.settings.once:
                 self._run_once()
@@ -182,7 +185,10 @@ class RunLoop:
             self.sources.close()
 
     def _run_once(self) -> None:
-        """Epochs until nothing is new; the first one in any case where there is none yet, and where one without rows would do something."""
+        """Run epochs until there is no new data.
+
+        The first one runs also without rows if there is no epoch yet or it has work to do.
+        """
         requested = self.last is None or self.settings.reads_clock or self.engine.is_due(self.clock.now())
         while not self._stopped.is_set() and self._run_epoch(requested):
             requested = False
@@ -190,7 +196,7 @@ class RunLoop:
         self._catch_up(wait=not self._stopped.is_set())
 
     def _run_on(self) -> None:
-        """Look at the sources at every trigger, and as soon as something is pushed: not more often than the interval says."""
+        """Check the sources at every trigger, and when rows are pushed, but not more often than the interval."""
         next_ = 0.0
         while not self._stopped.is_set():
             self._renew()
@@ -215,16 +221,16 @@ class RunLoop:
             self.notify(notice)
 
     def _is_to_heal(self) -> bool:
-        """Whether somebody has asked since the last time."""
+        """Return whether a retry was requested since the last check."""
         before, self._healed = self._healed, self._heals()
         return self._healed != before
 
     def _has_reason(self) -> bool:
-        """Whether there may be something to do: without feeds only pushes and time bring epochs."""
+        """Return whether there may be work. Without feeds only pushes and time cause epochs."""
         return bool(self.sources.feeds) or self.sources.pushes.has_waiting or self._is_due()
 
     def _is_due(self) -> bool:
-        """Whether an epoch without rows is worth its while: the first one, or one that time alone makes."""
+        """Return whether an epoch without rows is needed: the first one, or one caused by time."""
         if self.last is None:
             return True
         now = self.clock.now()
@@ -234,11 +240,11 @@ class RunLoop:
         return (elapsed >= self.settings.clock_interval and self.engine.is_due(now)) or self.sources.idles(now)
 
     def _run_epoch(self, requested: bool) -> bool:
-        """An epoch of what is new; of nothing only if it is `requested`. Says whether there was one."""
+        """Run an epoch over the new data, or without data only if it is `requested`. Return whether it ran."""
         TRACES.begin()
         self.clock.heed(self.store.other_clock)
         now = max(self.clock.now(), self.last.clock if self.last else EARLIEST)
-        idles = self.sources.idles(now)  # before: what is taken is judged by bounds that have passed over the silent
+        idles = self.sources.idles(now)  # before: input is checked against bounds that already ignore silent producers
         with TRACES.step("look"):
             new = self._look(now)
         if new.waiting.latest is not None:
@@ -253,7 +259,7 @@ class RunLoop:
         except BelvedereError as error:
             if self.settings.once or not is_away(error):
                 raise
-            self.sources.report_outage(error, self.notify)  # nothing was taken: the next look finds the same
+            self.sources.report_outage(error, self.notify)  # nothing was ingested: the next check finds the same data
             return False
         places = self._sift(batch, now) if self._is_first else {}
         batch = sifted(batch, places) if places else batch
@@ -275,7 +281,7 @@ class RunLoop:
         return True
 
     def _sift(self, batch: EpochInput, now: datetime) -> Places:
-        """The places of rows that ended the run before, each time that this epoch took them."""
+        """Return the positions of rows that have ended the run in each attempt at this epoch."""
         known, bounds = self.last.epoch if self.last else 0, batch.clocks.as_document()
         if ends_of(self.store, known).times < OFTEN:
             return excluded_of(ends_of(self.store, known))
@@ -311,13 +317,13 @@ class RunLoop:
         return found
 
     def _tried_again(self, new: New, epoch: int) -> dict[str, pa.Table]:
-        """The records that leave, and the rows that arrive instead."""
+        """Return the records to delete, and the rows that arrive in their place."""
         taken = [(i, a.rows) for i, a in new.retried.items() if isinstance(a.rows, pa.Table)]
         return {**self.leaving, RETRIED.name: record_retried(taken, epoch, self.leaving.get(REJECTED.name))}
 
 
 def _without_those_before(batch: EpochInput, catalog: Catalog, engine: EpochRunner) -> dict[str, Any]:
-    """The arrivals, and before them deletions of all rows that tables had which were emptied."""
+    """Return the arrivals, preceded by deletions of all rows of tables that were emptied."""
     found: dict[str, Any] = dict(batch.arrivals)
     for id_ in batch.emptied:
         if id_ not in engine.counts():  # no view reads it

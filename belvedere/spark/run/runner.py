@@ -1,4 +1,4 @@
-"""Everything that a run owns besides the API: the store and its lease, Spark, the engine, the sources, the loop.
+"""The parts of a run except the API: the store and its lease, Spark, the engine, the sources, the loop.
 
 In: a compiled script, its project, a store URL. Out: a `Runner` that opens the store at once, so that a second runner
 is refused before anything starts, or waits on standby. It starts Spark when it runs. Closing it returns the lease and
@@ -70,7 +70,7 @@ from belvedere.time.machine_clock import NAME as CLOCK
 WAITING_SHARE = 4
 """Inverse of the share of the driver's memory for pushed rows that wait for an epoch."""
 FIRST_PAUSE, MAX_PAUSE_SECONDS = 0.5, 10.0
-"""Seconds between two attempts to reach a store that is away."""
+"""Seconds between two attempts to reach an unavailable store."""
 
 
 class Runner:
@@ -88,7 +88,7 @@ class Runner:
         costs: Coefficients | None = None,
         standby: bool = False,
     ):
-        """`costs` are this machine's, where they were measured. `standby`: wait if another run has the store."""
+        """`costs` are this machine's, if measured. `standby`: wait if another run has the store."""
         self.script, self.catalog, self.project, self.once, self.costs = script, catalog, project, once, costs
         fresh = seconds_in(project.optimize.get("freshness", ""))
         self.interval = (
@@ -106,7 +106,7 @@ class Runner:
         self.ingest_service: IngestService | None = None
         self.server = IngestServer(None) if pushed_inputs(catalog) else None
         self.is_standby = False
-        """Whether another run has the store, so that this one waits."""
+        """Whether another run has the store and this one waits."""
         try:
             self._begin(keep_trying(lambda: _opened(url, self.owner, project.lease)))
         except BelvedereError as error:
@@ -122,24 +122,25 @@ class Runner:
         self.stopped = StopFlag()
         self.notify: Callable[[str], None] = lambda text: None
         self.phase: Callable[[str], None] = lambda text: None
-        """Hears what is under way."""
+        """Function that is called with the present activity."""
         self.retries = False
-        """Whether rejected rows are tried again, once."""
+        """Whether rejected rows are retried, once."""
         self.retried: Retried | None = None
         """Result of the retry."""
         self.requests: Callable[[], Requests] = dict
         """Function that returns the API's counts so far."""
         self.heals: Callable[[], int] = int
-        """How often somebody has asked so far for views in quarantine to be tried again."""
+        """Number of requests so far to retry views in quarantine."""
         self.unchanged: Callable[[], bool] = lambda: True
-        """Whether the script compiles over the store to what it was when this run began to wait."""
+        """Function that returns whether the script still compiles to the same result over the store as when this run
+        began to wait."""
         self.took_over: Callable[[], None] = lambda: None
-        """Hears that the wait is over."""
+        """Function that is called at the end of the wait."""
         self.is_outdated = False
-        """Whether the wait has ended with a store over which the script is to be compiled again: no epoch was run."""
+        """Whether the script must be compiled again over the store after the wait. No epoch was run."""
 
     def _begin(self, opened: _Opened) -> None:
-        """Take the store, which is under this run's lease: from now on it is the one that runs epochs."""
+        """Take over the store, which is under this run's lease. From now on this run runs epochs."""
         self.store, self.identity, self.lease = opened.store, opened.identity, opened.renewal
         self.store_url = self.store.url
         try:
@@ -169,9 +170,9 @@ class Runner:
         notify: Callable[[str], None] = lambda text: None,
         phase: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """Run epochs until `stopped` is set or, with `once`, nothing is left. Raises BelvedereError for what went wrong.
+        """Run epochs until `stopped` is set or, with `once`, nothing is left. Raises BelvedereError for an error.
 
-        `notify` hears when the store cannot be reached and is tried again; `phase` what is under way.
+        `notify` is called when the store cannot be reached and is retried; `phase` with the present activity.
         """
         silence_py4j()
         self.watch, self.stopped, self.notify, self.phase = watch, stopped, notify, phase
@@ -181,7 +182,10 @@ class Runner:
             self.spark = None
 
     def _run_until_spark_ends(self) -> bool:
-        """The same, with one process of Spark; whether another one is to go on, since a row is looked for that ends it."""
+        """Run epochs with one process of Spark.
+
+        Return whether another process must continue, since a row that ends the process is being searched.
+        """
         try:
             self._run()
             return False
@@ -192,7 +196,7 @@ class Runner:
             if self._spark_is_gone():
                 if (
                     self.stopped.is_set()
-                ):  # who ended this process ended Spark's with it: nothing was committed that is not whole
+                ):  # the signal that ended this process also ended Spark's: only whole epochs were committed
                     return False
                 if self._note_end().is_searching:
                     self.notify("Spark's process ended in the same epoch again: it is restarted")
@@ -218,14 +222,14 @@ class Runner:
                 raise lost from error
 
     def _note_end(self) -> AttemptEnds:
-        """Note that the run has ended by what is no diagnostic, where the store can be reached."""
+        """Record an end of the run without a diagnostic, if the store can be reached."""
         try:
             return note_end(self.store)
         except BelvedereError:
             return AttemptEnds(0)
 
     def _spark_is_gone(self, wait: float = 0.3) -> bool:
-        """Whether Spark's JVM has ended; it may need a moment to do so, in seconds."""
+        """Return whether Spark's JVM has ended, after up to `wait` seconds."""
         process = jvm_of(self.spark) if self.spark is not None else None
         if process is None:
             return False
@@ -234,7 +238,8 @@ class Runner:
         return process.poll() is not None
 
     def _run(self) -> None:
-        # from here on a signal waits: a JVM that is interrupted while it starts would stay behind, an epoch be for nothing
+        # from here on a signal waits: a JVM interrupted during its start would remain, and an epoch's work would be
+        # lost
         self.stopped.interrupts = False
         if self.is_standby and not self._wait_for_lease():
             return
@@ -283,7 +288,7 @@ class Runner:
         return True
 
     def _require_spark(self) -> None:
-        """Raise B7022 where Spark's process has ended."""
+        """Raise B7022 if Spark's process has ended."""
         if self._spark_is_gone(wait=0.0):
             raise spark_ended(last_words())
 
@@ -292,7 +297,7 @@ class Runner:
         self.watch(found)
 
     def _tried(self, work: Callable[[], None]) -> None:
-        """Do it, once more each time that the store was away and is back."""
+        """Run work, and repeat it each time the store was unavailable and is back."""
         while not self.stopped.is_set():
             try:
                 work()
@@ -303,28 +308,31 @@ class Runner:
                 self._come_back(error)
 
     def _place(self) -> None:
-        """Take the choice of what is stored: that which the store keeps, or the best one where the project asks for it."""
+        """Apply a choice of stored relations: the choice in the store, or the best one if the project requests it."""
         expected = self.project.optimize
         advice = choose(self.store, self.catalog, expected, self.costs) if expected.get("at_start") else None
         if advice is not None:
             moved = ", ".join(f"{v.name} {v.best}" for v in advice.views if v.today != v.best)
             saved = (advice.cost_today - advice.cost) * advice.pause
             self.notify(
-                f"stored views and indexes change, to save an estimated {saved:.2g} s per epoch: {moved or 'indexes of query templates'}"
+                f"stored views and indexes change, to save an estimated {saved:.2g} s per epoch: "
+                f"{moved or 'indexes of query templates'}"
             )
         self.catalog = with_choice(self.catalog, PlacedViews.of_text(self.store.document(CHOICE)))
 
     def _join(self, spark: SparkSession) -> bool:
-        """Make the executors of a cluster ready; whether it was not stopped meanwhile."""
+        """Prepare the executors of a cluster. Return False if the run was stopped meanwhile."""
         if not is_cluster(spark):
             return True
         root = self.project.scratch
         scratch = (root or folder_of(self.store_url, self.script, ".scratch")) / self.identity.id
-        shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed: the lease says that there is no other
+        shutil.rmtree(scratch, ignore_errors=True)  # of a killed run: the lease shows that there is no other
         return join_cluster(spark, scratch, self.wait, self.stopped.is_set)
 
     def _report_other_stores(self) -> None:
-        """Report, with the first epoch, folders of other stores at this store's places: only the user may delete them."""
+        """Report, with the first epoch, folders of other stores at this store's places: only the user may delete
+        them.
+        """
         if self.store.last_epoch() is not None:
             return
         root = state_root(self.store_url, self.script, self.project.state)
@@ -347,7 +355,10 @@ class Runner:
         ):
             ahead = duration_text((last.clock - self.clock.now()) // timedelta(microseconds=1))
             text = f"the store's last epoch is {ahead} ahead of the clock of this machine"
-            hint = "correct the clock, or start with --accept-clock: now() then stays at the store's time until the clock reaches it"
+            hint = (
+                "correct the clock, or start with --accept-clock: now() then stays at the store's time until "
+                "the clock reaches it"
+            )
             if self.once:
                 raise fail("B7033", text, hint=hint)
             if not reported:
@@ -356,7 +367,7 @@ class Runner:
             _wait(1.0, self.stopped)
 
     def _run_epochs(self, spark: SparkSession, pipeline: Pipeline) -> None:
-        """Go on from the store's last epoch until the end, or until the store cannot be reached."""
+        """Continue from the store's last epoch until the end, or until the store cannot be reached."""
         backfill: Backfill | None = None
         while not self.stopped.is_set():
             engine, past = self._opened(spark, pipeline)
@@ -380,7 +391,10 @@ class Runner:
             self._run_beside(spark, running, backfill)
 
     def _opened(self, spark: SparkSession, pipeline: Pipeline) -> tuple[Engine, Past]:
-        """An engine over all of the script, and what can be read again of the inputs that it needs. Raises B7030."""
+        """Return an engine over the whole script, and the data that can be re-read for the inputs that it needs.
+
+        Raises B7030.
+        """
         engine = self._engine(spark, self.catalog, pipeline, rereadable_inputs(self.catalog))
         past = past_of(self.catalog, self.store, engine.tables.needed)
         if engine.tables.needed <= past.spans.keys():
@@ -389,7 +403,7 @@ class Runner:
         return self._engine(spark, self.catalog, pipeline, past.spans.keys()), past
 
     def _engine(self, spark: SparkSession, catalog: Catalog, pipeline: Pipeline, again: Collection[str]) -> Engine:
-        """An engine over the store as it is now; the rows of inputs in `again` can be read once more."""
+        """Return an engine over the present store. The rows of inputs in `again` can be re-read."""
         project = self.project
         state = state_root(self.store_url, self.script, project.state)
         settings = (project.sinks, project.driver_memory, state, seconds_of(project.retain), project.state_copies)
@@ -398,7 +412,7 @@ class Runner:
         return engine
 
     def _check(self, spark: SparkSession, pipeline: Pipeline, engine: Engine) -> None:
-        """Let Spark say what it refuses, before anything changes."""
+        """Report the queries that Spark rejects, before anything changes."""
         refused = analyze(spark, self.catalog, pipeline, engine.tables.fresh) if engine.tables.fresh else []
         if refused:
             raise BelvedereError(refused)
@@ -414,7 +428,7 @@ class Runner:
         return found
 
     def _run_beside(self, spark: SparkSession, running: RunningViews, backfill: Backfill) -> None:
-        """Run the views that wait for nothing, until the rows so far are read again for the others."""
+        """Run the views that wait for nothing, until the rows so far are re-read for the others."""
         pipeline = maintain(running.catalog)
         engine = self._engine(spark, running.catalog, pipeline, ())
         try:
@@ -432,7 +446,7 @@ class Runner:
         watch: Callable[[EpochProgress], None],
         beside: Callable[[], bool] | None = None,
     ) -> RunLoop:
-        """The loop over the sources as far as the store has read them."""
+        """Return the loop over the sources, from the positions that the store has recorded."""
         reader = self.store.reader()
         try:
             known = files_read(reader)
@@ -462,7 +476,7 @@ class Runner:
         return loop
 
     def _files_of(self, id_: str) -> list[SourceFile]:
-        """The files of an input that the store has noted."""
+        """Return the recorded files of an input."""
         with contextlib.closing(self.store.reader()) as reader:
             return files_of(reader, id_)
 
@@ -470,7 +484,7 @@ class Runner:
         self.lease.go_on()
 
     def _forgetting_backfill(self) -> Callable[[EpochProgress], None]:
-        """Nothing waits any more, once the next epoch is committed."""
+        """Return a function that removes the record of the backfill once the next epoch is committed."""
         if not self.store.document(BACKFILL):
             return self._progress
 
@@ -482,7 +496,7 @@ class Runner:
         return watched
 
     def _retry(self, spark: SparkSession, sources: EpochSources, loop: RunLoop) -> None:
-        """Let the first epoch take the rejected rows that fit now."""
+        """Let the first epoch ingest the rejected rows that are valid now."""
         reader = self.store.reader()
         try:
             found = retry_rejected(spark, self.catalog, self.project, reader, self.ingest_service)
@@ -493,9 +507,10 @@ class Runner:
         loop.leaving = {REJECTED.name: going(found.gone)} if found.taken else {}
 
     def _come_back(self, error: BelvedereError) -> None:
-        """Open the store again, with growing pauses; raises the last error where it stays away for longer than `retry`.
+        """Open the store again, with growing pauses. Raises the last error if it is unavailable for longer than
+        `retry`.
 
-        Whether the epoch under way was committed is not known here: the store says it when it is back.
+        Whether the running epoch was committed is not known here: the store shows it when it is back.
         """
         self._failing_since = self._failing_since or time.monotonic()
         pause = FIRST_PAUSE
@@ -526,7 +541,7 @@ class Runner:
             return
 
     def _open_ingest(self, before: str | None) -> IngestService | None:
-        """Open the service for pushes, if the script has an input for them; `before` as for `Journal`."""
+        """Open the service for pushes, if the script has an input for them. `before` is as for `Journal`."""
         if not pushed_inputs(self.catalog):
             return None
         waiting, last = self.project.driver_memory // WAITING_SHARE, self.store.last_epoch()
@@ -535,7 +550,7 @@ class Runner:
         return open_ingest_service(self.catalog, place, last, waiting, self.clock.now, journal, self.ahead, *owners)
 
     def _journal_of(self, identity: Identity) -> Path:
-        """The folder of the journal of a store."""
+        """Return the folder of the journal of a store."""
         return folder_of(self.store_url, self.script, JOURNAL_ENDING) / identity.id
 
     def _end_server(self) -> None:
@@ -543,7 +558,7 @@ class Runner:
             self.server.close()
 
     def close(self) -> None:
-        """Take no more pushes, give the lease back, close the store, end Spark."""
+        """Accept no more pushes, return the lease, close the store, end Spark."""
         if self.spark is not None:
             let_spark_go(self.spark)
         self._end_server()
@@ -562,7 +577,7 @@ class Runner:
 
 @dataclass(frozen=True)
 class _Opened:
-    """A store under a lease, who it is, and who had it before without giving it back."""
+    """A store under a lease, its identity, and the former owner that did not return the lease."""
 
     store: Store
     identity: Identity
@@ -571,7 +586,7 @@ class _Opened:
 
 
 def _opened(url: str, owner: str, setting: str | None) -> _Opened:
-    """The store, under a lease of this owner. Raises B7006."""
+    """Open the store under a lease of this owner. Raises B7006."""
     store = open_store(url)
     try:
         seconds = lease_seconds(store, setting)

@@ -1,7 +1,7 @@
 """A run that waits while another one has the store, prepared to continue where that one ends.
 
-In: a Spark session, a catalog, the store's URL. Out: the work that needs no lease is done (Spark's classes are loaded,
-the script is analyzed, the state's manifest read), and the end of the wait. It writes nothing: the store, its state and
+In: a Spark session, a catalog, the store's URL. Out: work that needs no lease is done (Spark's classes are loaded, the
+script is analyzed, the state's manifest is read), and the end of the wait. It writes nothing: the store, its state and
 its journal belong to the other run.
 """
 
@@ -29,20 +29,20 @@ from belvedere.store.dialects.faults import is_transient
 from belvedere.store.protocol import Store
 
 POLL_SECONDS = 0.2
-"""Seconds between two looks at the lease."""
+"""Seconds between two checks of the lease."""
 AWAY_SECONDS = 1.0
-"""Seconds between two tries to reach a store that is away."""
+"""Seconds between two attempts to reach an unavailable store."""
 SEEN_SECONDS = 20.0
-"""Seconds within which the journal of the other run must be there: it opens it soon after it has the lease."""
+"""Seconds within which the other run's journal must appear. A run opens it soon after it has the lease."""
 HELD, BUSY, NO_STATE, DAMAGED = "B7006", "B7004", "B7063", "B7061"
 
 Taken = TypeVar("Taken")
 
 
 def prepare(spark: SparkSession, catalog: Catalog, store: Store, root: Path | str | None) -> None:
-    """Do once what a run does at its start, so that its code is loaded.
+    """Run the work of a run's start once, so that its code is loaded.
 
-    Raises what Spark refuses, and B7066 where the state is not seen.
+    Raises Spark's errors, and B7066 if the state cannot be seen.
     """
     placed = with_choice(catalog, PlacedViews.of_text(store.document(CHOICE)))
     if refused := analyze(spark, placed, maintain(placed)):
@@ -52,7 +52,10 @@ def prepare(spark: SparkSession, catalog: Catalog, store: Store, root: Path | st
 
 
 def _look_at_state(store: Store, root: Path | str | None) -> None:
-    """Read the manifest, and check that its files are here. Try again: an epoch of the other run may delete one."""
+    """Read the manifest, and check that its files are here.
+
+    Retry, since an epoch of the other run may delete a file.
+    """
     for left in (2, 1, 0):
         try:
             with closing(store.reader()) as reader, closing(read_state(reader, store.url, root)) as state:
@@ -75,7 +78,7 @@ class Standby:
     """The wait of one run for the lease on its store."""
 
     def __init__(self, url: str, journal: Path | None, stopped: Callable[[], bool], notify: Callable[[str], None]):
-        """`journal` is the folder of the store's journal, where the script takes pushes."""
+        """`journal` is the folder of the store's journal, if the script accepts pushes."""
         self._url, self._journal, self._stopped, self._notify = url, journal, stopped, notify
         self._started = time.monotonic()
         self._is_seen = journal is None

@@ -1,4 +1,7 @@
-"""The wish that a run should end. Imports nothing of Spark, so that signals can be caught before it is loaded."""
+"""Flag that asks a run to end.
+
+It imports nothing of Spark, so signals can be caught before Spark is loaded.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,10 @@ from types import FrameType
 
 
 class StopFlag:
-    """Says that a run should end. Unlike `threading.Event`, whose lock is not reentrant, a signal handler may set it.
+    """A flag that asks a run to end. Unlike `threading.Event`, whose lock is not reentrant, a signal handler can set
+    it.
 
-    While `interrupts` is true (nothing is under way that must be finished) a signal ends the program at once.
+    While `interrupts` is true (no running work must be finished), a signal ends the program at once.
     """
 
     def __init__(self) -> None:
@@ -24,11 +28,14 @@ class StopFlag:
         self._set = True
 
     def is_set(self) -> bool:
-        """Whether the end was asked for."""
+        """Return whether the end was requested."""
         return self._set
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:
-        """The first signal asks; a second one does not wait: the store is whole at any moment."""
+        """Handle a signal.
+
+        The first one sets the flag; a second one ends the program at once, since the store is consistent at any moment.
+        """
         if self._set:
             os._exit(128 + number)
         self._set = True
@@ -38,7 +45,7 @@ class StopFlag:
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopFlag]:
-    """A flag that Ctrl-C, SIGTERM and a closed terminal set while the block runs; the block may be interrupted by them."""
+    """Open a context in which Ctrl-C, SIGTERM and a closed terminal set the flag. They can interrupt the block."""
     flag = StopFlag()
     numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
     previous = {number: signal.signal(number, flag.on_signal) for number in numbers}

@@ -1,7 +1,8 @@
-"""One large partition in parallel: its windows are found block by block, each by one task with the few rows around it that it needs.
+"""One large partition in parallel. Its windows are found block by block, each by one task that also reads a few rows
+around the block.
 
-In: the rows of one partition, the kernels' spec, and `Cuts`. Out: the kernels' output, in the order of the windows. The rows go through
-Spark once, as for one task; the rows around the cuts travel with the tasks.
+In: the rows of one partition, the kernels' spec, and `Cuts`. Out: the kernels' output, in the order of the windows. The
+rows pass through Spark once, as for one task; the rows around the cuts are sent with the tasks.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ OUTPUT_ROWS = 200_000
 def windows_by_blocks(
     frame: DataFrame, spec: KernelSpec, lead: Lead, sort: Sequence[Any], schema: pa.Schema, cuts: Cuts
 ) -> DataFrame:
-    """The windows of the partition; `schema` is the kernels' output."""
+    """Return the windows of the partition. `schema` is the kernels' output."""
     block = "_block"
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -38,7 +39,7 @@ def windows_by_blocks(
 
 
 def windows_of_block(own: pa.Table, number: int, cuts: Cuts, spec: KernelSpec) -> pa.Table:
-    """The windows that start in the sorted rows of one block, or have their labels there."""
+    """Return the windows that start in the sorted rows of one block, or have their labels there."""
     parts, before, skipped = [own], 0, 0
     if number > 0:
         margin, begin = cuts.margins[number - 1], cuts.froms[number - 1]

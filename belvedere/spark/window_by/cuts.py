@@ -1,9 +1,9 @@
-"""Where one long partition is cut into blocks.
+"""Cuts of one long partition into blocks.
 
-In: the rows' DataFrame and a `PredicateWindow`. Out: `Cuts` of a partition that is much longer than a core's share, where its windows
-can be found block by block with a few rows around each cut; None for one task per partition. The rows are read some times for that: a
-sample (is a partition longer than its share?), the blocks' sizes, the rows around the cuts. So only rows that are cheap to read again are
-looked at.
+In: the rows' DataFrame and a `PredicateWindow`. Out: `Cuts` of a partition that is much longer than a core's share, if
+its windows can be found block by block with a few rows around each cut; None for one task per partition. The rows are
+read several times for this: a sample (is a partition longer than its share?), the blocks' sizes, the rows around the
+cuts. Only rows that are cheap to re-read are therefore cut.
 """
 
 from __future__ import annotations
@@ -34,17 +34,20 @@ from belvedere.spark.window_by.long_partitions import (
 )
 
 NEAR = 4
-"""Initial number of sampled rows in a margin after its cut; it grows by `GROWTH` while it is too small."""
+"""Initial number of sampled rows in a margin after its cut. It grows by `GROWTH` while it is too small."""
 GROWTH = 8
 WIDEST = 4
-"""Margins grow to this part of a block: with more of the rows done twice, one task is as fast."""
+"""Inverse of the maximum share of a block that a margin can reach.
+
+With more rows processed twice, one task is as fast.
+"""
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """`marks` divide the blocks; `begins` are the positions of their first rows, and after them the number of all rows.
+    """`marks` divide the blocks; `begins` are the positions of their first rows, followed by the number of all rows.
 
-    `margins` are the rows around each cut, `froms` the row in it where the search for the block behind it begins.
+    `margins` are the rows around each cut; `froms` is the row in each where the search for the block after it begins.
     """
 
     marks: tuple[Any, ...]
@@ -54,7 +57,7 @@ class Cuts:
 
 
 def cut_giant(frame: DataFrame, node: PredicateWindow) -> tuple[Giant, Lead, Cuts] | None:
-    """The longest partition, what orders it, and its cuts; None where that is not worth it."""
+    """Return the longest partition, its order, and its cuts, or None if cutting is not worthwhile."""
     if not may_be_long(frame):
         return None
     spec, sort, cores = node.spec, sort_columns(node.order), frame.sparkSession.sparkContext.defaultParallelism
@@ -67,7 +70,7 @@ def cut_giant(frame: DataFrame, node: PredicateWindow) -> tuple[Giant, Lead, Cut
         return None
     own = frame.where(is_in(spec.keys, giant)) if spec.keys else frame
     if nullable != ends and own.where(lead.column.isNull()).limit(1).count():
-        ends = nullable  # tuples without an order key have no end by it
+        ends = nullable  # tuples without an order key have no end
         if ends is None:
             return None
     blocks = cores * -(-giant.rows // (cores * BLOCK_ROWS))
@@ -78,9 +81,10 @@ def cut_giant(frame: DataFrame, node: PredicateWindow) -> tuple[Giant, Lead, Cut
 def cut(
     frame: DataFrame, lead: Lead, sort: Sequence[Any], giant: Giant, blocks: int, enough: Callable[[Margin], int | None]
 ) -> Cuts | None:
-    """The cuts of one sequence into about `blocks` blocks; None where margins would be too wide.
+    """Return the cuts of one sequence into about `blocks` blocks, or None if margins would be too wide.
 
-    `enough`: in which row of a margin the search for the block behind it begins; None where the margin must be longer.
+    `enough` returns the row of a margin at which the search for the block after it begins, or None if the margin must
+    be longer.
     """
     places = sorted({n * len(giant.marks) // blocks for n in range(1, blocks)} - {0})
     if not places:
@@ -112,7 +116,7 @@ def cut(
 
 
 def _begins(frame: DataFrame, lead: Lead, marks: Sequence[Any]) -> tuple[int, ...]:
-    """The positions of the blocks' first rows, and the number of all rows."""
+    """Return the positions of the blocks' first rows, and the number of all rows."""
     block = "_block"
     counted = (
         frame.select(block_of(lead, marks).alias(block)).groupBy(block).agg(F.count(F.lit(1)).alias("n")).collect()
@@ -122,18 +126,18 @@ def _begins(frame: DataFrame, lead: Lead, marks: Sequence[Any]) -> tuple[int, ..
 
 
 def block_of(lead: Lead, marks: Sequence[Any]) -> Any:
-    """The number of a row's block."""
+    """Return the number of a row's block."""
     return reduce(lambda a, b: a + b, (lead.reached(m).cast("int") for m in marks), F.lit(0))
 
 
 def in_order_of_blocks(frame: DataFrame, lead: Lead, sort: Sequence[Any], cuts: Cuts, block: str) -> DataFrame:
-    """The sorted rows, each block in one partition of the DataFrame and with its number in a column."""
+    """Return the sorted rows, each block in one partition of the DataFrame and with its number in a column."""
     placed = frame.withColumn(block, block_of(lead, cuts.marks)).repartitionById(len(cuts.marks) + 1, block)
     return placed.sortWithinPartitions(*sort)
 
 
 def _zone(marks: Sequence[Any], place: int, back: int, ahead: int) -> tuple[Any, Any]:
-    """The marks between which a margin lies; None = to the edge."""
+    """Return the marks between which a margin is; None = to the edge."""
     return (marks[place - back] if place >= back else None), (
         marks[place + ahead] if place + ahead < len(marks) else None
     )
@@ -147,7 +151,7 @@ def _margins(
     zones: dict[int, tuple[Any, Any]],
     begins: Sequence[int],
 ) -> dict[int, Margin]:
-    """The rows of the zones, read in one job."""
+    """Return the rows of the zones, read in one job."""
     inside = {n: lead.between(low, high) for n, (low, high) in zones.items()}
     flags = [F.coalesce(inside[n], F.lit(False)).alias(f"in{n}") for n in zones] + [
         lead.reached(marks[n]).alias(f"at{n}") for n in zones

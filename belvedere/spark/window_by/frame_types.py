@@ -1,4 +1,4 @@
-"""DataFrames: their types in Arrow's words, and their order in Spark's."""
+"""Types of DataFrames as Arrow types, and sort orders as Spark columns."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from belvedere.spark.type_encoding import encoded_type
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """The Arrow types of a DataFrame's columns; timestamps with a zone are instants in UTC."""
+    """Return the Arrow types of a DataFrame's columns. Timestamps with a zone are in UTC."""
     return to_arrow_schema(frame.schema, timezone="UTC")
 
 
 def schema_of(frame: DataFrame) -> Schema:
-    """The columns of a DataFrame in Arrow types; zoned timestamps are UTC instants, intervals durations."""
+    """Return the columns of a DataFrame in Arrow types. Zoned timestamps are in UTC, intervals are durations."""
     columns = []
     for field in arrow_schema(frame):
         type_ = field.type
@@ -33,12 +33,12 @@ def schema_of(frame: DataFrame) -> Schema:
 
 
 def spark_schema(schema: pa.Schema) -> Any:
-    """The Spark schema of an Arrow schema; times without zone stay so."""
+    """Return the Spark schema of an Arrow schema. Times without a zone stay without."""
     return from_arrow_schema(pa.schema([f.with_type(encoded_type(f.type)) for f in schema]), prefer_timestamp_ntz=True)
 
 
 def sort_columns(orders: Sequence[Order]) -> list[Any]:
-    """The sort keys as columns for `orderBy`."""
+    """Return the sort keys as columns for `orderBy`."""
     return [_sort_column(o) for o in orders]
 
 

@@ -23,13 +23,19 @@ from belvedere.plan.operators.nodes import Order
 from belvedere.spark.window_by.frame_types import arrow_schema
 
 MIN_ROWS = 2_000_000
-"""Shorter partitions are done in one task: reading the rows again for the cuts takes as long as is won."""
+"""Minimum number of rows of a partition that is cut.
+
+For shorter ones, re-reading the rows for the cuts takes as long as is saved.
+"""
 MIN_CORES = 3
-"""With fewer cores only partitions longer than a block are cut, for their memory: two took as long for blocks as one for one task."""
+"""Minimum number of cores.
+
+With fewer, only partitions longer than a block are cut, to limit memory: on two cores, blocks took as long as one task.
+"""
 SHARE = 1.5
 """Multiple of a core's share of rows above which a partition is cut."""
 BLOCK_ROWS = 8_000_000
-"""A block has no more rows, so that a task's memory does not grow with the partition."""
+"""Maximum number of rows of a block. A task's memory therefore does not grow with the partition."""
 RATE = 1 / 1_024
 CHEAP = {
     "Project",
@@ -75,7 +81,8 @@ class Lead:
 
 @dataclass(frozen=True)
 class Giant:
-    """A partition that is cut: the values of its keys, how many rows it has, about, and sampled values of the lead in order."""
+    """A partition that is cut: the values of its keys, its approximate number of rows, and sorted sampled values of the
+    lead."""
 
     key: tuple[Any, ...]
     rows: int
@@ -83,7 +90,7 @@ class Giant:
 
 
 def lead_of(order: Sequence[Order], schema: pa.Schema) -> Lead | None:
-    """The first key, where it is a column of numbers, text, dates or instants."""
+    """Return the first key, if it is a column of numbers, text, dates or timestamps."""
     first = order[0].expr
     if not isinstance(first, exp.Column):
         return None
@@ -103,7 +110,9 @@ def lead_of(order: Sequence[Order], schema: pa.Schema) -> Lead | None:
 
 
 def find_giant(frame: DataFrame, keys: Sequence[str], lead: Lead, cores: int) -> Giant | None:
-    """Return the partition with far more rows than the share of a core, estimated from a sample; None if there is none."""
+    """Return the partition with far more rows than the share of a core, estimated from a sample; None if there is
+    none.
+    """
     if cores < 2 or not all(_is_plain(arrow_schema(frame).field(k).type) for k in keys):
         return None
     names = [f"k{n}" for n in range(len(keys))]
@@ -129,7 +138,7 @@ def find_giant(frame: DataFrame, keys: Sequence[str], lead: Lead, cores: int) ->
 
 
 def is_in(keys: Sequence[str], giant: Giant) -> Any:
-    """Whether a row is in the giant's partition."""
+    """Return whether a row is in the giant's partition."""
     return reduce(
         lambda a, b: a & b,
         (F.col(quote(k)).eqNullSafe(F.lit(v)) for k, v in zip(keys, giant.key, strict=True)),
@@ -138,7 +147,8 @@ def is_in(keys: Sequence[str], giant: Giant) -> Any:
 
 
 def sides_of(keys: Sequence[str], giant: Giant) -> tuple[Any, Any]:
-    """Whether a row's partition comes before the giant's in the order of the keys, and whether behind; NULL comes first."""
+    """Return whether a row's partition comes before the giant's in the order of the keys, and whether after it; NULL
+    comes first."""
     before, behind, same = F.lit(False), F.lit(False), F.lit(True)
     for key, value in zip(keys, giant.key, strict=True):
         column = F.col(quote(key))
@@ -158,7 +168,7 @@ def _is_plain(type_: pa.DataType) -> bool:
 
 
 def can_read_again(frame: DataFrame) -> bool:
-    """Whether the rows are the same each time they are read, and reading them costs no join, sorting or Python."""
+    """Return whether the rows are the same each time they are read, and reading them needs no join, sort or Python."""
     if not isinstance(frame, ClassicFrame):
         return False
     plan = _plan(frame)
@@ -173,7 +183,7 @@ def can_read_again(frame: DataFrame) -> bool:
 
 
 def may_be_long(frame: DataFrame) -> bool:
-    """Whether there may be rows enough, of a byte or more, as Spark estimates."""
+    """Return whether there may be enough rows, of at least a byte each, by Spark's estimate."""
     return isinstance(frame, ClassicFrame) and int(_plan(frame).stats().sizeInBytes()) >= MIN_ROWS
 
 

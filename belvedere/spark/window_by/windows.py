@@ -1,7 +1,7 @@
 """The windows of a `PredicateWindow` over present rows.
 
-In: the node and a DataFrame of its input. Out: a DataFrame of its results that has not run yet. Pure: the same rows give the same
-windows in whatever order and batches they come, so old output of the same partitions can be replaced by key.
+In: the node and a DataFrame of its input. Out: a DataFrame of its results that has not run yet. The same rows give the
+same windows in any order and batches, so old output of the same partitions can be replaced by key.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from belvedere.spark.window_by.long_partitions import is_in, sides_of
 from belvedere.spark.window_by.worker_python import in_python
 
 ROWS_AT_ONCE = 200_000
-"""Enough that a kernel's fixed cost does not count."""
+"""Number of rows per batch, large enough to make a kernel's fixed cost negligible."""
 
 
 class Spread(Enum):
-    """How the partitions are spread over tasks."""
+    """Distribution of the partitions over tasks."""
 
     ORDERED = "sorted by their keys, because the result is ordered"
     HASHED = "by hash, because the result is not ordered"
@@ -37,19 +37,19 @@ class Spread(Enum):
 
 
 def windows(node: PredicateWindow, rows: DataFrame, spread: Spread) -> DataFrame:
-    """The results, the columns of the node's schema."""
+    """Return the results in the columns of the node's schema."""
     found = in_blocks(node, rows, spread) if spread is not Spread.SINGLE else None
     return in_one_task(node, rows, spread) if found is None else found
 
 
 def in_one_task(node: PredicateWindow, rows: DataFrame, spread: Spread) -> DataFrame:
-    """Each partition's windows by one task."""
+    """Find each partition's windows in one task."""
     schema = node.schema.arrow
     return in_python(laid_out(node, rows, spread), windows_in_batches(node.spec, schema), schema)
 
 
 def in_blocks(node: PredicateWindow, rows: DataFrame, spread: Spread) -> DataFrame | None:
-    """The windows where one partition is done by many tasks; None where none is."""
+    """Return the windows if one partition is processed by many tasks, or None if none is."""
     spec, schema = node.spec, node.schema.arrow
     parts = cut_giant(rows, node)
     if parts is None:
@@ -66,13 +66,16 @@ def in_blocks(node: PredicateWindow, rows: DataFrame, spread: Spread) -> DataFra
 
 
 def laid_out(node: PredicateWindow, rows: DataFrame, spread: Spread) -> DataFrame:
-    """The rows partition by partition, each sorted and in one task; the partitions in order too, where the result shall come so."""
+    """Return the rows partition by partition, each sorted and in one task.
+
+    The partitions are sorted too if the result must be.
+    """
     keys = node.spec.keys
     columns = [F.col(quote(k)).asc_nulls_first() for k in keys]
     if spread is Spread.SINGLE:
         rows = rows.coalesce(1)
     elif not keys:
-        rows = rows.repartition(1)  # not coalesce: what comes before keeps its parallelism
+        rows = rows.repartition(1)  # not coalesce: earlier steps keep their parallelism
     else:
         rows = (
             rows.repartition(*(F.col(quote(k)) for k in keys))
@@ -85,7 +88,10 @@ def laid_out(node: PredicateWindow, rows: DataFrame, spread: Spread) -> DataFram
 def windows_in_batches(
     spec: KernelSpec, schema: pa.Schema
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for `mapInArrow` over sorted rows: many small partitions at once, a large one when it is complete."""
+    """Return a function for `mapInArrow` over sorted rows.
+
+    It processes many small partitions at once, a large one when it is complete.
+    """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in whole_partitions(batches, spec.keys, ROWS_AT_ONCE):
@@ -98,7 +104,7 @@ def windows_in_batches(
 
 
 def whole_partitions(batches: Iterator[pa.RecordBatch], keys: Sequence[str], rows: int) -> Iterator[pa.Table]:
-    """Tables of about `rows` rows that cut no partition in two."""
+    """Yield tables of about `rows` rows that do not split a partition."""
     waiting: list[pa.RecordBatch] = []
     count, limit = 0, rows
     for batch in batches:
@@ -108,7 +114,7 @@ def whole_partitions(batches: Iterator[pa.RecordBatch], keys: Sequence[str], row
             continue
         table = pa.Table.from_batches(waiting)
         cut = int(group_begins(table, keys)[-1])
-        if cut == 0:  # one partition so far: look again when twice as much is there
+        if cut == 0:  # one partition so far: check again when there is twice as much
             limit = 2 * count
             continue
         yield table.slice(0, cut)

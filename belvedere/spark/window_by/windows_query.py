@@ -1,8 +1,8 @@
-"""Run a SQL++ query with WINDOW BY on Spark.
+"""Runs a SQL++ query with WINDOW BY on Spark.
 
-In: text, tables as DataFrames. Out: a DataFrame whose rows come in the order of rule 10. The query becomes a plan, as in a script: its
-windows are found by kernels in Python workers, all around them is Spark SQL. Nothing runs before the DataFrame is used, except where
-one partition may be so long that many tasks should do it.
+In: text, tables as DataFrames. Out: a DataFrame whose rows are in the order of rule 10. The query becomes a plan, as in
+a script: its windows are found by kernels in Python workers, and Spark SQL computes the rest. Nothing runs before the
+DataFrame is used, unless one partition may be so long that many tasks should process it.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _RUNS = count()
 
 
 def sql(spark: SparkSession, text: str, **tables: DataFrame) -> DataFrame:
-    """One query of SQL++ with WINDOW BY, or of Spark SQL where there is no WINDOW BY, over DataFrames by name.
+    """Run one query of SQL++ with WINDOW BY, or of Spark SQL without WINDOW BY, over DataFrames by name.
 
-    Raises `BelvedereError` with the diagnostics of `check_window_query` where the query is wrong.
+    Raises `BelvedereError` with the diagnostics of `check_window_query` if the query is invalid.
     """
     if mentions_window_by(text):
         return run_window_query(spark, text, tables)
@@ -60,11 +60,11 @@ def run_window_query(
     tables: Mapping[str, DataFrame],
     spread: Spread = Spread.ORDERED,
 ) -> DataFrame:
-    """The query's results: the fields of objects as columns, other values as one column `value`.
+    """Return the query's results: the fields of objects as columns, other values as one column `value`.
 
-    A partition that is much longer than a core's share of the rows is cut into blocks, where its windows can be found block by block; some
-    Spark jobs then run while the DataFrame is made, one (a sample) in every case where there may be rows enough. With another `spread` the
-    rows come in any order, which saves a pass.
+    A partition that is much longer than a core's share of the rows is cut into blocks, if its windows can be found
+    block by block. Some Spark jobs then run while the DataFrame is made; one of them (a sample) always runs if there
+    may be enough rows. With another `spread` the rows are in any order, which saves a pass.
     """
     query = parse_window_query(text)
     schemas = {n: schema_of(t) for n, t in tables.items()}
@@ -79,7 +79,7 @@ def run_window_query(
 
 
 def _answer(spark: SparkSession, result: Result, tables: Mapping[str, DataFrame], spread: Spread) -> DataFrame:
-    """The rows of a lowered query."""
+    """Return the rows of a lowered query."""
     outputs = output_items(result.value)
     order = () if result.sorted else result.order
     schema = result.node.schema
@@ -110,7 +110,7 @@ def _answer(spark: SparkSession, result: Result, tables: Mapping[str, DataFrame]
 
 
 def _plain(frame: DataFrame) -> DataFrame:
-    """The rows with intervals as whole numbers of microseconds."""
+    """Return the rows with intervals as numbers of microseconds."""
     long = {c.name for c in schema_of(frame) if c.type == DURATION}
     if not long:
         return frame

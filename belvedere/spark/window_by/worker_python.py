@@ -1,7 +1,7 @@
-"""The Python that Spark's workers run: the driver's, or one that has what the kernels need.
+"""The Python of Spark's workers: the driver's, or one that has the packages that the kernels need.
 
-In: a data frame and what to do with its rows in Python. Out: the result as a data frame that has not run yet; a diagnostic before anything
-runs where the workers' Python could not do it. Workers on other machines are not asked.
+In: a data frame and a Python function over its rows. Out: the result as a data frame that has not run yet; a diagnostic
+before anything runs if the workers' Python is not suitable. Workers on other machines are not checked.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ TIMEOUT_SECONDS = 60
 def in_python(
     frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema
 ) -> DataFrame:
-    """`mapInArrow` over a frame. Raises B7034 as `check_workers` does."""
+    """Apply `mapInArrow` to a frame. Raises B7034 as `check_workers` does."""
     if isinstance(frame, ClassicDataFrame):
         check_workers(frame.sparkSession)
     return frame.mapInArrow(function, spark_schema(schema))
 
 
 def check_workers(spark: SparkSession) -> None:
-    """Raise B7034 where the workers of a local session run a Python that lacks Belvedere, or is of another version."""
+    """Raise B7034 if the workers of a local session run a Python that lacks Belvedere, or has another version."""
     context = spark.sparkContext
     found = shutil.which(context.pythonExec) or context.pythonExec
     if not (context.master or "").startswith("local") or found == sys.executable:
@@ -46,12 +46,15 @@ def check_workers(spark: SparkSession) -> None:
             "B7034",
             f"Spark's workers use another Python: {found}",
             detail=reason,
-            hint=f'set os.environ["PYSPARK_PYTHON"] = "{sys.executable}" before the session is created, or PYSPARK_PYTHON in the shell',
+            hint=(
+                f'set os.environ["PYSPARK_PYTHON"] = "{sys.executable}" before the session is created, or '
+                "PYSPARK_PYTHON in the shell"
+            ),
         )
 
 
 def _path(context: SparkContext) -> str:
-    """PYTHONPATH as workers have it: with the files that the session ships."""
+    """Return PYTHONPATH as workers have it, with the files that the session ships."""
     root = SparkFiles.getRootDirectory()
     shipped = [os.path.join(root, name) for name in context._python_includes or ()]
     return os.pathsep.join([root, *shipped, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -59,7 +62,7 @@ def _path(context: SparkContext) -> str:
 
 @lru_cache(maxsize=16)
 def _why_unfit(python: str, path: str) -> str | None:
-    """Why a Python cannot be the workers', or None where it can."""
+    """Return why a Python cannot be the workers', or None if it can."""
     try:
         environment = {**os.environ, "PYTHONPATH": path}
         answer = subprocess.run(
