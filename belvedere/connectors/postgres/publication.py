@@ -15,10 +15,12 @@ from belvedere.connectors.postgres.server import Server
 from belvedere.connectors.postgres.tables import Table, in_quotes
 from belvedere.errors import BelvedereError, fail
 
-_PUBLICATION = """SELECT oid::int8, xmin::text, pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot, puballtables
+_PUBLICATION = """SELECT oid::int8, xmin::text, pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot,
+    puballtables
                   FROM pg_publication WHERE pubname = %s"""
 _TABLES = """
-SELECT p.tablename, coalesce(r.oid, s.oid, %s)::int8, r.prqual IS NOT NULL, r.prattrs IS NOT NULL, r.oid IS NULL AND s.oid IS NOT NULL
+SELECT p.tablename, coalesce(r.oid, s.oid, %s)::int8, r.prqual IS NOT NULL, r.prattrs IS NOT NULL,
+    r.oid IS NULL AND s.oid IS NOT NULL
 FROM pg_publication_tables p
 JOIN pg_namespace n ON n.nspname = p.schemaname
 JOIN pg_class c ON c.relname = p.tablename AND c.relnamespace = n.oid

@@ -14,7 +14,8 @@ from belvedere.project.settings import Source
 
 _TABLES = """
 SELECT c.relname,
-       EXISTS (SELECT 1 FROM pg_publication_tables p WHERE p.pubname = %s AND p.schemaname = n.nspname AND p.tablename = c.relname),
+       EXISTS (SELECT 1 FROM pg_publication_tables p
+           WHERE p.pubname = %s AND p.schemaname = n.nspname AND p.tablename = c.relname),
        EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND (i.indisprimary OR i.indisreplident))
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY 1

@@ -9,13 +9,15 @@ temporarily logs other columns. The `xmin` of a table's own type changes if the 
 from __future__ import annotations
 
 _COLUMNS = """
-SELECT json_agg(json_build_array(a.attnum, a.attname, a.atttypid::int8, a.atttypmod, a.attgenerated <> '', a.attnotnull, t.typname)
+SELECT json_agg(json_build_array(a.attnum, a.attname, a.atttypid::int8, a.atttypmod, a.attgenerated <> '',
+    a.attnotnull, t.typname)
                 ORDER BY a.attnum)
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 """
 _INDEXES = """
-SELECT json_agg(json_build_array(i.indisprimary, i.indisreplident, i.indimmediate, (i.indkey::int2[])[0:i.indnkeyatts - 1], x.relname)
+SELECT json_agg(json_build_array(i.indisprimary, i.indisreplident, i.indimmediate,
+    (i.indkey::int2[])[0:i.indnkeyatts - 1], x.relname)
                 ORDER BY NOT i.indisprimary, x.relname)
 FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
 WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
@@ -28,12 +30,14 @@ FROM pg_partition_tree(c.oid) p JOIN pg_inherits h ON h.inhrelid = p.relid WHERE
 """
 _MEANINGS = """
 WITH RECURSIVE used(type) AS (
-    SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= 16384
+    SELECT a.atttypid FROM pg_attribute a
+    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= 16384
     UNION
     SELECT part.type FROM used JOIN pg_type t ON t.oid = used.type CROSS JOIN LATERAL (
         SELECT t.typelem UNION ALL SELECT t.typbasetype
         UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE t.oid IN (r.rngtypid, r.rngmultitypid)
-        UNION ALL SELECT b.atttypid FROM pg_attribute b WHERE b.attrelid = t.typrelid AND b.attnum > 0 AND NOT b.attisdropped
+        UNION ALL SELECT b.atttypid FROM pg_attribute b
+        WHERE b.attrelid = t.typrelid AND b.attnum > 0 AND NOT b.attisdropped
     ) part(type) WHERE part.type >= 16384)
 SELECT json_agg(json_build_array(m.number, m.meaning) ORDER BY m.number) FROM (
     SELECT e.oid::int8, e.enumlabel::text FROM pg_enum e WHERE e.enumtypid IN (SELECT type FROM used)
@@ -46,7 +50,8 @@ SELECT json_agg(json_build_array(m.number, m.meaning) ORDER BY m.number) FROM (
 _LOGGED = """
 SELECT json_agg(json_build_array(q.nspname, l.relname, l.relreplident::text, l.relpersistence = 'p',
     (SELECT json_agg(b.attname)
-     FROM pg_index i JOIN pg_attribute b ON b.attrelid = i.indrelid AND b.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])
+     FROM pg_index i JOIN pg_attribute b
+       ON b.attrelid = i.indrelid AND b.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])
      WHERE i.indrelid = l.oid AND i.indimmediate AND i.indisvalid
        AND CASE l.relreplident WHEN 'd' THEN i.indisprimary ELSE i.indisreplident END)))
 FROM pg_partition_tree(c.oid) p JOIN pg_class l ON l.oid = p.relid JOIN pg_namespace q ON q.oid = l.relnamespace
