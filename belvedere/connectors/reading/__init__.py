@@ -1,1 +1,1 @@
-"""Files as rows of tables: cut, read, typed; `reader` is the way in."""
+"""Parsing of files into typed rows of tables; `reader` is the entry point."""

@@ -1,7 +1,7 @@
-"""The columns of files from a sample of their rows, without a JVM.
+"""Inference of the columns of files from a sample of their rows, without a JVM.
 
-In: files, options of their source. Out: an Arrow schema. Only a sample is read: what does not fit later is refused row by row by who
-reads it.
+In: files, options of their source. Out: an Arrow schema. Only a sample is read. Rows that do not fit are rejected one
+by one when the files are read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SAMPLED_BYTES = 4 << 20
 
 
 def infer_file(path: Path) -> pa.Schema:
-    """The columns of one file, or of all files of a directory."""
+    """Return the columns of one file, or of all files of a directory."""
     files = sorted(f for f in path.rglob("*") if f.is_file() and not _hidden(f)) if path.is_dir() else [path]
     return schema_of_files(path.name, files, {})
 
@@ -57,12 +57,12 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def options_of(source: Source, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The options of a source, its format among them."""
+    """Return the options of a source, including its format."""
     return {**(source.options if options is None else options), **({"format": source.format} if source.format else {})}
 
 
 def table_names(source: Source) -> list[str]:
-    """The tables of a source's folder: `<path>/Table.*` and `<path>/Table/`. Raises B6023."""
+    """Return the tables of a source's folder: `<path>/Table.*` and `<path>/Table/`. Raises B6023."""
     if source.path is None or not source.path.is_dir():
         return []
     options = options_of(source)
@@ -74,7 +74,7 @@ def table_names(source: Source) -> list[str]:
 
 
 def table_files(source: Source, table: str) -> list[Path]:
-    """The files of a table, the folder's last. Raises B6023."""
+    """Return the files of a table, those of its folder last. Raises B6023."""
     if source.path is None or not source.path.is_dir():
         return []
     options = options_of(source)
@@ -85,7 +85,7 @@ def table_files(source: Source, table: str) -> list[Path]:
 
 
 def schema_of_files(table: str, files: Sequence[Path], options: Mapping[str, Any]) -> pa.Schema:
-    """The columns of a sample of the files; a file that cannot be read matters only if no other file has columns."""
+    """Return the columns of a sample of the files. Unreadable files are an error only if no other file has columns."""
     kinds: dict[str, Any] = {}
     failure: BelvedereError | None = None
     sampled, notes = _sampled(files), ColumnNotes()
@@ -104,7 +104,10 @@ def schema_of_files(table: str, files: Sequence[Path], options: Mapping[str, Any
     if not kinds and failure is not None:
         raise failure
     if not kinds:
-        hint = f'add files with rows, or declare its columns: [sources.<name>.tables.{table}] columns = {{ id = "BIGINT" }}'
+        hint = (
+            "add files with rows, or declare its columns: "
+            f'[sources.<name>.tables.{table}] columns = {{ id = "BIGINT" }}'
+        )
         raise fail("B6103", f'table "{table}" has no rows to infer its columns from', hint=hint)
     for pair in repeated_names(kinds):
         notes.twice(f'table "{table}"', pair)
@@ -120,7 +123,7 @@ def _other_delimiter(
     known: Mapping[str, Any],
     notes: ColumnNotes,
 ) -> str | None:
-    """The delimiter that fits a CSV file whose header is one name, as the columns of the files before it say."""
+    """Return the delimiter that fits a CSV file whose header is one name, by the columns of the files before it."""
     names, own = dict.fromkeys(name for name, _ in found), delimiter_of(str(file), options)
     if format_of(str(file), options) != "csv" or len(names) != 1 or names.keys() & known.keys():
         return None
@@ -133,7 +136,7 @@ def _other_delimiter(
 
 
 def _distinct_fields(kind: Any, place: str, notes: ColumnNotes) -> Any:
-    """A kind without fields of objects whose names differ in case alone from one before."""
+    """Remove fields of objects whose names differ from an earlier one in case only."""
     if isinstance(kind, tuple):
         return ("list", _distinct_fields(kind[1], place, notes))
     if not isinstance(kind, dict):
@@ -146,7 +149,7 @@ def _distinct_fields(kind: Any, place: str, notes: ColumnNotes) -> Any:
 
 
 def _sampled(files: Sequence[Path]) -> list[Path]:
-    """Some of the first and of the last files that are not empty."""
+    """Return some of the first and of the last files that are not empty."""
     first = list(islice((f for f in files if f.stat().st_size), SAMPLED_FILES // 2))
     last = list(islice((f for f in reversed(files) if f.stat().st_size and f not in first), SAMPLED_FILES // 2))
     return [*first, *reversed(last)]
@@ -168,20 +171,21 @@ def _columns_of(file: Path, options: Mapping[str, Any], rows: int, notes: Column
 
 
 def _sample(file: Path) -> tuple[str, bool]:
-    """The first part of a text file, decompressed, and whether it is all of it."""
+    """Return the first part of a text file, decompressed, and whether it is the whole file."""
     data = text_head(str(file), SAMPLED_BYTES)
     whole = len(data) < SAMPLED_BYTES
     if not whole:
         data = data[: data.rfind(b"\n") + 1] or data
     try:
         return data.decode("utf-8"), whole
-    except UnicodeDecodeError:  # lines with such bytes are rejected: they have no say
+    except UnicodeDecodeError:  # lines with such bytes are rejected, so they do not affect the columns
         kept = [line for line in data.splitlines(keepends=True) if not decoded(line)[1]]
         return b"".join(kept).decode("utf-8"), whole
 
 
 def _json_records(file: Path) -> Iterator[dict[str, Any]]:
-    """Objects, one a line or as the elements of one array. Lines that are no objects are left to the reader to refuse."""
+    """Yield objects, one per line or the elements of one array. Lines that are not objects are skipped; the reader
+    rejects them."""
     text, whole = _sample(file)
     if text.lstrip().startswith("["):
         if not whole:
@@ -208,7 +212,7 @@ def _json_records(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _documents(text: str, whole: bool) -> list[dict[str, Any]] | None:
-    """Objects over several lines; None where the first line is one by itself, or the text is something else."""
+    """Return objects over several lines; None if the first line is a complete object, or the text has another form."""
     first = text.lstrip().partition("\n")[0]
     if not first.startswith("{"):
         return None
@@ -222,12 +226,12 @@ def _documents(text: str, whole: bool) -> list[dict[str, Any]] | None:
         for document in read_documents(iter([text.encode()])):
             found.append(document)
     except ValueError:
-        return None if whole or not found else found  # of a longer text the last one is cut
+        return None if whole or not found else found  # in a longer text the last object is incomplete
     return found
 
 
 def _times_by(formats: Sequence[str]) -> Callable[[str], bool]:
-    """Whether a text is a time of one of these forms of Spark."""
+    """Return the function that checks whether a text is a time in one of these Spark formats."""
     shapes = [shape for f in formats if (shape := time_shape(f)) is not None]
     return lambda text: any(s.fullmatch(text.strip()) for s in shapes)
 
@@ -248,7 +252,7 @@ def _csv_columns(file: Path, options: Mapping[str, Any], rows: int, notes: Colum
     nulls = {"", str(options.get("null", ""))}
     is_time = _times_by(time_formats(options, "csv"))
     yield from ((name, None) for name in names)
-    # a record of another length is rejected: it has no say
+    # a record of another length is rejected, so it does not affect the columns
     for record in islice((r.fields for r in records if r.fields is not None and len(r.fields) == len(names)), rows):
         for name, value in zip(names, record, strict=True):
             yield name, None if value in nulls else TIMESTAMP if is_time(value) else kind_of_text(value)

@@ -19,28 +19,28 @@ from belvedere.lang.statements.source_tables import NOTES
 
 @dataclass
 class ColumnNotes:
-    """Texts, each once."""
+    """Notices, each once."""
 
     texts: dict[str, None] = field(default_factory=dict)
 
     def twice(self, of: str, pair: tuple[str, str]) -> None:
-        """Two names of `of` are one name."""
+        """Add a notice that two names of `of` are ambiguous."""
         self.texts[f'{of} {said_twice(pair)}: a script sees only "{pair[0]}", and files with both are rejected'] = None
 
     def delimiter(self, file: Path, delimiter: str) -> None:
-        """A file has another delimiter than its source says."""
+        """Add a notice that a file has another delimiter than its source."""
         name = path_text(str(file))
         self.texts[
             f"the delimiter of file {name} seems to be {delimiter!r}: the file is rejected; read it by another source"
         ] = None
 
     def whole_header(self, file: Path, delimiter: str) -> None:
-        """A file has one column, whose name another delimiter would cut."""
+        """Add a notice that a file has one column, whose name another delimiter would split."""
         name, said = path_text(str(file)), json.dumps(delimiter)
         self.texts[f"file {name} has one column; if {delimiter!r} separates its fields, write delimiter = {said}"] = (
             None
         )
 
     def on(self, schema: pa.Schema) -> pa.Schema:
-        """The schema with these texts."""
+        """Return the schema with these notices."""
         return schema.with_metadata({NOTES: json.dumps(list(self.texts))}) if self.texts else schema

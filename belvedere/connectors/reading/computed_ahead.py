@@ -1,7 +1,7 @@
-"""Parts of a file computed by several threads, in the order of the file.
+"""Compute parts of a file with several threads, in the order of the file.
 
-In: items in order, and what is computed of each by itself. Out: the results in the same order; a few items are taken and computed ahead.
-Arrow and numpy let other threads compute meanwhile.
+In: items in order, and a function of each item. Out: the results in the same order; a few items are read and computed
+ahead. Arrow and numpy release the interpreter lock, so other threads can compute meanwhile.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 THREADS = min(4, os.cpu_count() or 1)
-"""Threads that read a file in the driver; one of Spark's tasks has its core alone."""
+"""Number of threads that read a file in the driver. A Spark task uses its own core only."""
 
 
 def computed_ahead(
@@ -53,6 +53,6 @@ def computed_ahead(
 
 
 def _raising(error: Exception) -> Iterator[Any]:
-    """No items, but an error in their place."""
+    """Return an iterator that raises an error."""
     raise error
     yield

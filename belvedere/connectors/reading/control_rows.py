@@ -1,7 +1,7 @@
 """Control rows: bounds among the rows of JSON files.
 
-In: records of a file. Out: `PlacedMark`s; a record that is one is no row. A source is one producer, so its bounds name none. Once
-placed among the rows they go through scratch files as these do: there may be as many.
+In: records of a file. Out: `PlacedMark`s, removed from the records. A source is one producer, so its bounds name none.
+Once placed among the rows they go through scratch files like rows, since their number is not limited.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SIGN = f'"{CONTROL}"'
 
 
 def has_marks(reading: FileReading, files: Sequence[SourceFile]) -> bool:
-    """Whether one of the files may have control rows."""
+    """Return whether one of the files may have control rows."""
     if reading.bounds_of is None:
         return False
     return any(format_of(f.path, reading.options) == "json" and _contains(f.path, SIGN.encode()) for f in files)
@@ -48,7 +48,10 @@ def _contains(path: str, requested: bytes) -> bool:
 
 
 def without_marks(reading: FileReading, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-    """The records that are rows, None for none. Control rows are in `reading.marks` then, or refused with what is wrong."""
+    """Return the records that are rows, None if there are none.
+
+    Control rows are appended to `reading.marks`, or rejected with a reason.
+    """
     if reading.bounds_of is None:
         return batch
     places = pc.indices_nonzero(pc.match_substring(batch.column(TEXT), SIGN)).to_pylist()
@@ -61,7 +64,7 @@ def without_marks(reading: FileReading, batch: pa.RecordBatch) -> pa.RecordBatch
 
 
 def _take_mark(reading: FileReading, file: str, line: int, text: str) -> bool:
-    """Whether a record is a control row."""
+    """Return whether a record is a control row, and record it."""
     table = reading.bounds_of
     assert table is not None
     try:
@@ -89,14 +92,14 @@ GATHERED = 1_000
 
 
 class MarkScratch:
-    """Takes marks in, however many; gives them back as `Marks`."""
+    """Collects any number of marks, and returns them as `Marks`."""
 
     def __init__(self, table: str):
         self._table, self._scratch = table, Scratch(MARKS)
         self._held: list[BoundMark] = []
 
     def add(self, mark: BoundMark) -> None:
-        """Take in one more."""
+        """Add a mark."""
         self._held.append(mark)
         if len(self._held) >= GATHERED:
             self._gather()
@@ -107,14 +110,14 @@ class MarkScratch:
         self._held.clear()
 
     def marks(self) -> Marks:
-        """All that came."""
+        """Return all collected marks."""
         self._gather()
         return Marks(self._table, as_rows(self._scratch.rows()))
 
 
 @dataclass(frozen=True)
 class Marks:
-    """The bounds among the rows of an input, in order; read again each time."""
+    """The bounds among the rows of an input, in order. Each iteration reads them again."""
 
     table: str
     rows: Rows

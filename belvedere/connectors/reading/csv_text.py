@@ -1,8 +1,8 @@
-"""The records of CSV text (RFC 4180), of which some quote may never close.
+"""Records of CSV text (RFC 4180), including texts with quotes that never close.
 
-In: lines with their ends. Out: records with their first lines. A quote that is open at the end of the text would take all lines after it
-into one field: its line is a record without fields, and the lines after it are read. So is one that is open for
-`MAX_RECORD_LENGTH` characters.
+In: lines with their ends. Out: records with their first lines. A quote that is open at the end of the text would take
+all lines after it into one field. So its line becomes a record without fields, and the lines after it are read as
+records. The same applies to a quote that is open for `MAX_RECORD_LENGTH` characters.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from belvedere.connectors.reading.long_lines import SHOWN, STEP, too_long
 from belvedere.values.rejections import Reason
 
 MAX_RECORD_LENGTH = 1 << 24
-"""Characters of the longest record."""
+"""Maximum number of characters in a record."""
 DELIMITERS = (",", ";", "\t", "|")
 csv.field_size_limit(sys.maxsize)
 
 
 class CsvRecord(NamedTuple):
-    """A record: its first line, its fields; None and its text where a quote in it never closes."""
+    """A record: its first line number and its fields; if a quote never closes, None and the text."""
 
     line: int
     fields: list[str] | None
     text: str = ""
     fault: Reason | None = None
-    """Why it is no record, where that is no quote: it is too long."""
+    """The reason that it is not a record, other than an open quote: it is too long."""
 
 
 class LongLine(str):
@@ -39,7 +39,7 @@ class LongLine(str):
 
 
 def bounded_lines(text: io.TextIOBase, limit: int) -> Iterator[str]:
-    """The lines with their ends; of one above `limit` characters its beginning, in memory that does not grow with it."""
+    """Yield the lines with their ends. Of a line above `limit` characters only the beginning is read into memory."""
     while line := text.readline(limit + 1):
         if len(line) <= limit:
             yield line
@@ -52,14 +52,14 @@ def bounded_lines(text: io.TextIOBase, limit: int) -> Iterator[str]:
 
 @dataclass
 class _Lines:
-    """Lines as the parser takes them; `held` are those of the record that is being read."""
+    """Lines for the parser; `held` are those of the present record."""
 
     lines: Iterator[str]
     held: list[str] = field(default_factory=list)
     ended: bool = False
     size: int = 0
     long: LongLine | None = None
-    """A line that is too long: no record goes on with it."""
+    """A line that is too long, which ends the record."""
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -78,7 +78,8 @@ class _Lines:
 
 
 def csv_records_of(lines: Iterable[str], delimiter: str, *, is_whole: bool = True) -> Iterator[CsvRecord]:
-    """The records that are not empty. `is_whole`: whether the text ends here; else its last record may go on and is left out."""
+    """Yield the records that are not empty. Unless `is_whole`, the text may continue, so its last record is left
+    out."""
     rest, start = iter(lines), 1
     while True:
         given = _Lines(rest)
@@ -103,7 +104,7 @@ def csv_records_of(lines: Iterable[str], delimiter: str, *, is_whole: bool = Tru
 
 
 def delimiter_that_fits(line: list[str], delimiter: str, names: Iterable[str]) -> str | None:
-    """Another delimiter by which a header has some of these names; None where no usual one does."""
+    """Return another delimiter with which a header has some of these names; None if no usual one does."""
     known, text = {n.casefold() for n in names}, delimiter.join(line)
     for other in (d for d in DELIMITERS if d != delimiter):
         if known & {n.strip().casefold() for n in next(csv.reader([text], delimiter=other), [])}:
@@ -112,7 +113,7 @@ def delimiter_that_fits(line: list[str], delimiter: str, names: Iterable[str]) -
 
 
 def repeated_names(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs of names that are equal or differ in case alone, each with the first of its kind."""
+    """Return pairs of names that are equal or differ in case only, each with the first such name."""
     first: dict[str, str] = {}
     found = []
     for name in (n.strip() for n in names):

@@ -1,7 +1,7 @@
-"""UTF-16 as UTF-8: text files that Windows programs write are read like others.
+"""Conversion of UTF-16, which some Windows programs write, to UTF-8.
 
-In: the chunks of a file's bytes. Out: the same text as chunks of UTF-8, without a byte order mark. Raises OSError where bytes that begin as
-UTF-16 are none.
+In: the chunks of a file's bytes. Out: the same text as chunks of UTF-8, without a byte order mark. Raises OSError if
+bytes that begin as UTF-16 are not valid.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ HEAD = 4
 
 
 def utf16_of(head: bytes) -> str | None:
-    """Which UTF-16 a text that begins with these bytes is in, by its mark or by the zeros of its first two characters; None for UTF-8."""
+    """Return the UTF-16 variant of a text, from its byte order mark or the zeros of its first two characters; None for
+    UTF-8."""
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     if len(head) < HEAD:
@@ -25,7 +26,7 @@ def utf16_of(head: bytes) -> str | None:
 
 
 def as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The chunks as UTF-8, without a byte order mark."""
+    """Yield the chunks as UTF-8, without a byte order mark."""
     head = b""
     while len(head) < HEAD and (more := next(chunks, None)) is not None:
         head += more

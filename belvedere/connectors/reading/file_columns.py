@@ -1,7 +1,7 @@
-"""Columns that a file has and its table has not: ignored and reported, added, or a reason to reject, as the source says.
+"""Columns that a file has and its table lacks. The source's settings decide: ignore and report, add, or reject.
 
-In: a file, its format, the table's columns. Out: names with their first lines. Of JSON only the beginning is looked at; a file that
-cannot be read has none, since its reader reports that.
+In: a file, its format, the table's columns. Out: names with their first lines. For JSON only the beginning is read. An
+unreadable file has no names here, since its reader reports the error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ MAX_HEADER_LENGTH = 200
 def unknown_columns(
     path: str, format_: str, columns: Sequence[Column], options: Mapping[str, Any]
 ) -> dict[str, int | None]:
-    """The names, each with the first line that has it, None where files have no lines. JSON names are compared with their case."""
+    """Return the names, each with the first line that has it, None for files without lines. JSON names are
+    case-sensitive."""
     line: int | None = None
     try:
         match format_:
@@ -49,7 +50,8 @@ def unknown_columns(
 
 
 def what_header_lacks(header: Sequence[str], delimiter: str, columns: Sequence[Column]) -> Reason | None:
-    """Why a file with this header is rejected: none of its names is a column, or one is there twice; None where it is fine."""
+    """Return the reason for rejecting a file with this header: no name is a column, or a name is repeated; else
+    None."""
     known = {c.name.casefold() for c in columns}
     if known.isdisjoint(n.strip().casefold() for n in header):
         shown = delimiter.join(header)[:MAX_HEADER_LENGTH]
@@ -63,7 +65,8 @@ def what_header_lacks(header: Sequence[str], delimiter: str, columns: Sequence[C
 
 
 def ambiguous_member(path: str, columns: Sequence[Column]) -> tuple[str, str] | None:
-    """Two members of one object at the beginning of a JSON file that a column of the table could mean; None where there are none."""
+    """Return two members of one object, at the beginning of a JSON file, that match the same column; None without
+    any."""
     fields = {c.name.casefold(): c.type for c in columns}
     try:
         return next((p for _, found in _objects(path) for p in _repeated(found, fields)), None)
@@ -72,7 +75,7 @@ def ambiguous_member(path: str, columns: Sequence[Column]) -> tuple[str, str] | 
 
 
 def _repeated(value: Any, fields: Mapping[str, pa.DataType]) -> Iterator[tuple[str, str]]:
-    """Members of an object, and of objects in it, that could mean one field of it. The keys of a MAP are data."""
+    """Yield members of an object, and of nested objects, that match the same field. The keys of a MAP are data."""
     if not isinstance(value, _Members):
         return
     yield from (p for p in repeated_names(n for n, _ in value) if p[0].casefold() in fields)
@@ -102,11 +105,11 @@ def _members(path: str) -> Iterator[tuple[int, str]]:
 
 
 class _Members(list[tuple[str, Any]]):
-    """The members of an object as they are written, also those that are there twice."""
+    """The members of an object as written, including repeated ones."""
 
 
 def _objects(path: str) -> Iterator[tuple[int, _Members]]:
-    """Each of the first lines that is an object."""
+    """Yield the first lines that are objects, with their numbers."""
     lines = text_head(path, LOOKED_AT).split(b"\n")
     for number, line in enumerate(lines[:MAX_LINES], 1):
         try:

@@ -1,7 +1,7 @@
-"""Files cut into pieces, each of which one task reads; and the batches of a piece.
+"""Files divided into pieces, each of which one task reads; and the batches of a piece.
 
-In: files of one format. Out: pieces in order, which can be pickled, and for each of them Arrow batches. Plain JSON lines are cut at ends
-of lines, Parquet between row groups; all other files are one piece each.
+In: files of one format. Out: pieces in order, which can be pickled, and Arrow batches of each. Plain JSON lines are
+divided at ends of lines, Parquet between row groups. Each other file is one piece.
 """
 
 from __future__ import annotations
@@ -35,16 +35,19 @@ from belvedere.values.rejections import Reason, RejectionKind
 PIECE_BYTES = 32 << 20
 MAX_PIECES = 1_000
 WHOLE_BYTES = 64 << 20
-"""A larger file is not read to its end for a sample."""
+"""Maximum bytes of a file that a sample reads to its end."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A file, or a part of it: bytes `start` to `end` of text, some row groups of Parquet. `first` numbers its first record."""
+    """A file, or a part of it: bytes `start` to `end` of text, or some row groups of Parquet.
+
+    `first` is the number of its first record.
+    """
 
     path: str
     name: str
-    """The path as text."""
+    """Path of the file as text."""
     format: str
     options: Mapping[str, Any]
     schema: pa.Schema = RECORDS
@@ -56,7 +59,7 @@ class Piece:
     """Approximate size in bytes."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The records. Raises one of `READ_ERRORS` where the file cannot be read to its end."""
+        """Return the records. Raises one of `READ_ERRORS` if the file cannot be read to its end."""
         if self.format == "json":
             return json_records(self.path, self.name, self.start, self.end, self.first, limit_of(self.options))
         if self.format == "csv":
@@ -66,13 +69,13 @@ class Piece:
 
 
 def what_is_wrong(format_: str, error: BaseException) -> Reason:
-    """Why a file is refused as a whole."""
+    """Return the reason for rejecting a whole file."""
     how = "is not a complete Parquet file" if format_ == "parquet" else "cannot be read"
     return Reason(f"{how}: {first_line(error)}", RejectionKind.FILE, how)
 
 
 def cut(piece: Piece, size: int | None = None) -> Iterator[Piece]:
-    """The parts of a whole file, of about `size` bytes. Raises one of `READ_ERRORS`."""
+    """Divide a whole file into pieces of about `size` bytes. Raises one of `READ_ERRORS`."""
     size = size or PIECE_BYTES
     if piece.format == "parquet":
         return _row_groups(piece, size)
@@ -108,7 +111,8 @@ def _row_groups(piece: Piece, size: int) -> Iterator[Piece]:
 
 
 def ends(piece: Piece, most: int) -> Iterator[pa.RecordBatch]:
-    """The first and last records of a file, `most` in all; of a large one the first. Raises one of `READ_ERRORS`."""
+    """Return the first and last records of a file, `most` in total; of a large file the first ones. Raises
+    `READ_ERRORS`."""
     last = 0 if piece.size > WHOLE_BYTES else most // 2
     first, behind = most - last, deque[pa.RecordBatch]()
     for batch in piece.batches():
@@ -125,7 +129,7 @@ def ends(piece: Piece, most: int) -> Iterator[pa.RecordBatch]:
 
 
 def packed(pieces: Iterable[Piece]) -> list[tuple[Piece, ...]]:
-    """The pieces of each task, in order: as many as have about `PIECE_BYTES`, for a task takes longer than a small file."""
+    """Return the pieces of each task, in order, about `PIECE_BYTES` in total: a task costs more than a small file."""
     tasks: list[tuple[Piece, ...]] = []
     held: list[Piece] = []
     for piece in pieces:

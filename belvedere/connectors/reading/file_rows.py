@@ -1,9 +1,11 @@
-"""Turn what files hold into rows of a table, and say of every row that does not fit why.
+"""Conversion of raw records to rows of a table, with a reason for every row that does not fit.
 
-In: a DataFrame of raw records (JSON text, CSV fields, or Parquet columns) with `FILE`, `LINE`, `TEXT` and `BAD`, and the
-table's columns. Out: a DataFrame with the table's columns, `FILE`, `LINE`, `TEXT` and `REASON` (coded, NULL for a row that fits).
-A row is refused whole, never mended: a value that cannot be cast, a NULL in a column that must not be NULL, a wrong
-number of fields, text behind the JSON object. No action runs here.
+In: a DataFrame of raw records (JSON text, CSV fields, or Parquet columns) with `FILE`, `LINE`, `TEXT` and `BAD`, and
+the table's columns. Out: a DataFrame with the table's columns, `FILE`, `LINE`, `TEXT` and `REASON` (coded, NULL for a
+row that fits).
+
+A row is rejected whole, never repaired. Reasons are: a value that cannot be cast, a NULL in a NOT NULL column, a wrong
+number of fields, text after the JSON object. No action runs here.
 """
 
 from __future__ import annotations
@@ -41,34 +43,35 @@ REASON = "__reason"
 CORRUPT = "__corrupt"
 RECORD = "__record"
 NOT_JSON = "?"
-"""In place of a reason, which `explain_json` then finds."""
+"""Placeholder for a reason that `explain_json` finds later."""
 BAD_BYTES = Reason("is not UTF-8", RejectionKind.ENCODING)
 HALF_CHARACTER = Reason("has a lone surrogate (half of a UTF-16 pair)")
 OPEN_QUOTE = Reason("has a quote that never closes")
 MAX_TEXT_LENGTH = 10_000
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 LONE_SURROGATE = rf"(?<!\\)(?:\\\\)*(?:{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
-"""An escape of half a character in a JSON text: no text has it, though Spark would read it as `?`."""
+"""Pattern of an escaped surrogate without its partner in a JSON text. It is not valid, but Spark would read it as
+`?`."""
 MAYBE_LOST = r"[.,]\d{6}\d*[1-9]|\d-\d{1,2}[T ]+\d"
 PLACE = (FILE, LINE, TEXT)
 
 
 def json_rows(raw: DataFrame, columns: Sequence[Column], options: Mapping[str, Any]) -> DataFrame:
-    """Rows from JSON objects in `TEXT`. Absent members are NULL, members that the table lacks are ignored."""
+    """Return rows from JSON objects in `TEXT`. Absent members become NULL; members that the table lacks are ignored."""
     parse: dict[str, str] = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     formats = time_formats(options, "json")
     if formats:
         parse["timestampFormat"] = formats[0]
-    # one format is Spark's own option, also within objects; of several each is tried on the text of a time
+    # Spark has an option for one format, also within objects; several formats are tried on the text of a time
     apart = [c for c in columns if len(formats) > 1 and c.type == TIMESTAMP]
-    short = [c for c in columns if c.type in (pa.int8(), pa.int16())]  # Spark takes what is left of a larger number
+    short = [c for c in columns if c.type in (pa.int8(), pa.int16())]  # Spark would truncate a larger number
     types = {c.name: "STRING" if c in apart else "BIGINT" if c in short else type_text(c.type) for c in columns}
     schema = ", ".join(f"{quote(n)} {t}" for n, t in types.items()) + f", {CORRUPT} STRING"
     parsed = raw.withColumn(RECORD, F.from_json(F.col(TEXT), schema, parse))
     given = {c.name: F.col(RECORD).getField(c.name) for c in columns}
     member = given | {c.name: _time(given[c.name], formats) for c in apart}
     member |= {c.name: given[c.name].try_cast(type_text(c.type)) for c in short}
-    # Spark reads the first JSON value of a text and ignores what follows: look again where something may follow
+    # Spark reads the first JSON value of a text and ignores the rest: check again if there may be more
     suspicious = F.col(TEXT).rlike(r"\}\s*[^,\]}\s]") | ~F.col(TEXT).rlike(r"(?s)^\s*\{.*\}\s*$")
     elements = F.from_json(F.concat(F.lit("["), F.col(TEXT), F.lit("]")), "ARRAY<STRING>")
     followed = suspicious & (F.coalesce(F.size(elements), F.lit(0)) != 1)
@@ -76,7 +79,7 @@ def json_rows(raw: DataFrame, columns: Sequence[Column], options: Mapping[str, A
     times = [_cast_reason(given[c.name], member[c.name], c, given[c.name], formats) for c in apart]
     short_reasons = [misfit(given[c.name], member[c.name], c, given[c.name].cast("string")) for c in short]
     fixed = [c for c in columns if pa.types.is_decimal(c.type)]
-    # not by a text of the member: Spark's texts of numbers have passed through a double
+    # not from the member's text: Spark's texts of numbers have passed through a double
     decimals = _lost_digits(fixed, member)
     lost = _lost_times(
         [c for c in columns if pa.types.is_date(c.type) or (pa.types.is_timestamp(c.type) and not formats)]
@@ -101,7 +104,7 @@ def json_rows(raw: DataFrame, columns: Sequence[Column], options: Mapping[str, A
 
 
 def _lost_digits(columns: Sequence[Column], member: Mapping[str, SparkColumn]) -> list[SparkColumn]:
-    """The reasons where numbers in JSON have more digits than their columns keep."""
+    """Return the reasons for numbers in JSON that have more digits than their columns keep."""
     if not columns:
         return []
     kinds = {c.name: wider(c.type) for c in columns}
@@ -116,7 +119,8 @@ def _lost_digits(columns: Sequence[Column], member: Mapping[str, SparkColumn]) -
 
 
 def _lost_times(columns: Sequence[Column]) -> list[SparkColumn]:
-    """The reasons where times in JSON have more than their columns keep: texts are looked at again where that may be."""
+    """Return the reasons for times in JSON that are more precise than their columns, by a second look at suspicious
+    texts."""
     if not columns:
         return []
     suspicious = F.col(TEXT).rlike(MAYBE_LOST)
@@ -125,7 +129,8 @@ def _lost_times(columns: Sequence[Column]) -> list[SparkColumn]:
 
 
 def csv_rows(raw: DataFrame, columns: Sequence[Column], header: Sequence[str], options: Mapping[str, Any]) -> DataFrame:
-    """Rows from `FIELDS`, an array of texts in the order of `header`. An empty field and `options["null"]` are NULL."""
+    """Return rows from `FIELDS`, arrays of texts in the order of `header`. Empty fields and `options["null"]` become
+    NULL."""
     places = {name.strip().casefold(): n for n, name in enumerate(header)}
     member: dict[str, SparkColumn] = {}
     count = F.concat(
@@ -153,7 +158,7 @@ def csv_rows(raw: DataFrame, columns: Sequence[Column], header: Sequence[str], o
 
 
 def typed_rows(raw: DataFrame, columns: Sequence[Column]) -> DataFrame:
-    """Rows from columns that have types already (Parquet): found by name whatever its case, cast where types differ."""
+    """Return rows from typed columns (Parquet): matched by name, ignoring case, and cast if types differ."""
     present = {f.name.casefold(): f for f in raw.schema.fields if f.name not in (FILE, LINE, FAULT)}
     member: dict[str, SparkColumn] = {}
     reasons = []
@@ -174,7 +179,7 @@ def _fault() -> SparkColumn:
 
 
 def collectable(rows: DataFrame) -> DataFrame:
-    """The rows as they go to the driver: the text stays behind where the row fits."""
+    """Return the rows to collect in the driver: without the text of rows that fit."""
     text = F.when(F.col(REASON).isNotNull(), F.substring(TEXT, 1, MAX_TEXT_LENGTH)).alias(TEXT)
     return rows.select(*[F.col(quote(n)) for n in rows.columns if n != TEXT], text)
 
@@ -187,7 +192,7 @@ def _from_text(text: SparkColumn, column: Column, options: Mapping[str, Any]) ->
 
 
 def _time(text: SparkColumn, formats: Sequence[str]) -> SparkColumn:
-    """The time of a text, by the first of the formats that fits."""
+    """Return the time in a text, by the first format that fits."""
     return F.coalesce(*(F.try_to_timestamp(text, F.lit(f)) for f in formats))
 
 
@@ -200,7 +205,7 @@ def _cast_reason(
 
 
 def null_reasons(member: Mapping[str, SparkColumn], columns: Sequence[Column]) -> SparkColumn:
-    """The coded reasons where a value is missing, or a time that no column holds."""
+    """Return the coded reasons for missing values, and for times out of range."""
     nulls = [F.when(member[c.name].isNull(), F.lit(null_in(c).coded)) for c in columns if not c.nullable]
     times = [
         F.when(_is_beyond(member[c.name], c.type), F.lit(beyond(c.name).coded)) for c in columns if has_times(c.type)
@@ -209,7 +214,7 @@ def null_reasons(member: Mapping[str, SparkColumn], columns: Sequence[Column]) -
 
 
 def _is_beyond(value: SparkColumn, type_: pa.DataType) -> SparkColumn:
-    """Whether a value has a time in it that no column holds (`belvedere.values.time_range`)."""
+    """Return whether a value contains a time out of range (`belvedere.values.time_range`)."""
     if pa.types.is_struct(type_):
         return reduce(or_, [_is_beyond(value.getField(f.name), f.type) for f in type_ if has_times(f.type)])
     if pa.types.is_map(type_):
@@ -225,12 +230,13 @@ def _is_beyond(value: SparkColumn, type_: pa.DataType) -> SparkColumn:
 
 
 def _any_beyond(values: SparkColumn, type_: pa.DataType) -> SparkColumn:
-    # no `partial`: PySpark looks at the parameters of a function
+    # no `partial`: PySpark inspects the parameters of a function
     return F.exists(values, lambda value: _is_beyond(value, type_))
 
 
 def _sent(value: SparkColumn, column: Column) -> SparkColumn:
-    """As Arrow takes it: months are whole numbers on their way (`belvedere.spark.type_encoding`)."""
+    """Return the value in a form that Arrow accepts: intervals as whole numbers of months
+    (`belvedere.spark.type_encoding`)."""
     return value.cast("INTERVAL MONTH").cast("BIGINT") if column.type == MONTHS else value
 
 

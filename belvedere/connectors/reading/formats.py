@@ -36,7 +36,7 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class PlacedMark:
-    """A control row: its file, its line, and what it says."""
+    """A control row: its file, its line, and its content."""
 
     path: str
     line: int
@@ -51,7 +51,7 @@ MAX_REJECTED = 10_000
 
 @dataclass
 class FileReading:
-    """New files of one table on their way to rows; what cannot be read is put to `rejected`."""
+    """State of reading new files of one table; rejected rows are collected in `rejected`."""
 
     spark: SparkSession
     table: str
@@ -60,28 +60,28 @@ class FileReading:
     chunk: int = CHUNK_BYTES
     """Maximum bytes of rows in memory."""
     rejected: list[RejectedRow] = field(default_factory=list)
-    """The first rows of those refused; of these and of files there are `refused`."""
+    """The first rejected rows; `refused` counts all rejected rows and files."""
     rejected_files: list[RejectedRow] = field(default_factory=list)
     refused: int = 0
     bounds_of: Input | None = None
-    """The input whose control rows are bounds."""
+    """Input whose bounds the control rows are."""
     marks: list[PlacedMark] = field(default_factory=list)
-    """The control rows that were found and not yet placed among the rows, in order."""
+    """Control rows that were found and not yet placed among the rows, in order."""
     order: list[str] = field(default_factory=list)
-    """The paths that are read now, in order."""
+    """Paths of the present files, in order."""
     counts: Counter[str] = field(default_factory=Counter)
-    """How many rows are of each file, by the text of its path."""
+    """Number of rows of each file, by the text of its path."""
     left: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    """Lines that are refused though they may fit, by the text of a file's path."""
+    """Lines to reject even if they fit, by the text of a file's path."""
     most: int | None = None
     """Number of rows to read of each file, from its start and end; None for all."""
     in_driver: bool = True
-    """Whether files are read in the driver that Spark has to look at."""
+    """Whether the driver, not tasks, reads files that Spark must parse."""
     typed_in_driver: bool = True
-    """Whether files are read in the driver whose types fit."""
+    """Whether the driver, not tasks, reads files whose types fit."""
 
     def reject(self, path: str, reason: Reason) -> None:
-        """The whole file cannot be read."""
+        """Reject a whole file that cannot be read."""
         self.refused += 1
         self.rejected_files.append(RejectedRow(self.table, path, None, None, reason))
 
@@ -92,12 +92,12 @@ class FileReading:
 
 
 def by_format(files: Iterable[SourceFile], options: Mapping[str, Any]) -> Iterable[tuple[str, list[SourceFile]]]:
-    """Files of one format that come one after the other; those of no known format under the empty name."""
+    """Group consecutive files of one format; files of no known format are under the empty name."""
     return [(name, list(group)) for name, group in groupby(files, lambda f: format_of(f.path, options))]
 
 
 def format_of(path: str, options: Mapping[str, Any]) -> str:
-    """`json`, `csv` or `parquet`, by the source's options or the file's name; else empty."""
+    """Return `json`, `csv` or `parquet`, by the source's options or the file's name; else an empty text."""
     if options.get("format"):
         return str(options["format"]).lower()
     name = Path(path)
@@ -107,17 +107,20 @@ def format_of(path: str, options: Mapping[str, Any]) -> str:
 
 
 def delimiter_of(path: str, options: Mapping[str, Any]) -> str:
-    """The character between CSV fields: as the source says, a tab for `.tsv`, else a comma."""
+    """Return the delimiter of CSV fields: that of the source, a tab for `.tsv`, else a comma."""
     return str(options.get("delimiter") or ("\t" if ".tsv" in Path(path).suffixes else ","))
 
 
 def has_header(options: Mapping[str, Any]) -> bool:
-    """Whether the first record of a CSV file names its columns (the default)."""
+    """Return whether the first record of a CSV file names its columns (the default)."""
     return bool(options.get("header", True))
 
 
 def time_formats(options: Mapping[str, Any], format_: str) -> tuple[str, ...]:
-    """The forms of times in files of a format (`timestamp_format`, one or a list): of CSV, and of JSON where `format` says that it is."""
+    """Return the formats of times in files (`timestamp_format`, one or a list).
+
+    They apply to CSV, and to JSON if the option `format` is `json`.
+    """
     said = options.get("timestamp_format")
     if said is None or (format_ != "csv" and str(options.get("format", "")).lower() != format_):
         return ()
@@ -125,10 +128,10 @@ def time_formats(options: Mapping[str, Any], format_: str) -> tuple[str, ...]:
 
 
 def csv_header(first: Sequence[str], columns: Sequence[Column], options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of a CSV file's fields: its first record, or the table's columns where it has no header."""
+    """Return the names of a CSV file's fields: its first record, or the table's columns without a header."""
     return tuple(first) if has_header(options) else tuple(c.name for c in columns)
 
 
 def first_line(error: BaseException) -> str:
-    """The part of an error's text that people can use."""
+    """Return the part of an error's text that is useful for users."""
     return str(error).strip().split("\n")[0][:300] or type(error).__name__

@@ -1,6 +1,6 @@
-"""The elements of one JSON array, or objects over several lines, as the bytes stream: no more is held than a value.
+"""Elements of one JSON array, or objects over several lines, read as a stream: only one value at a time is in memory.
 
-In: chunks of UTF-8. Out: Python values as `json` reads them. Raises ValueError where the bytes are something else.
+In: chunks of UTF-8. Out: Python values as `json` parses them. Raises ValueError if the bytes have another form.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAX_ELEMENT_LENGTH = 1 << 25
 
 
 class _PartialText:
-    """The text from a place on, as far as it was needed."""
+    """The text from a position on, as much as was needed so far."""
 
     def __init__(self, chunks: Iterator[bytes]):
         self._chunks = chunks
@@ -25,7 +25,7 @@ class _PartialText:
         self.text, self.place = "", 0
 
     def more(self) -> bool:
-        """Read on, at least as much again as there is; whether there was more."""
+        """Read on, at least as much again as is in memory. Return whether there was more."""
         self.text, self.place = self.text[self.place :], 0
         if len(self.text) > MAX_ELEMENT_LENGTH:
             raise ValueError("an element is too long")
@@ -39,7 +39,7 @@ class _PartialText:
         return any(parts[1:])
 
     def next(self) -> str:
-        """The next character that is no space, which stays; empty at the end."""
+        """Return the next character that is not a space, without consuming it; empty at the end."""
         while True:
             while self.place < len(self.text) and self.text[self.place] in SPACE:
                 self.place += 1
@@ -49,7 +49,7 @@ class _PartialText:
                 return ""
 
     def value(self) -> Any:
-        """The next value."""
+        """Return the next value."""
         while True:
             try:
                 found, end = _DECODER.raw_decode(self.text, self.place)
@@ -61,7 +61,7 @@ class _PartialText:
                 continue
             left = len(self.text) - end
             if left <= len("e+") and self.more():
-                continue  # a number may go on
+                continue  # a number may continue
             self.place = len(self.text) - left
             return found
 
@@ -70,7 +70,7 @@ _DECODER = json.JSONDecoder()
 
 
 def read_elements(chunks: Iterator[bytes]) -> Iterator[Any]:
-    """The elements, one after the other."""
+    """Yield the elements of an array."""
     text = _PartialText(chunks)
     _expect(text, "[")
     if text.next() == "]":
@@ -86,7 +86,7 @@ def read_elements(chunks: Iterator[bytes]) -> Iterator[Any]:
 
 
 def read_documents(chunks: Iterator[bytes]) -> Iterator[Any]:
-    """Objects, one after the other, wherever their lines end."""
+    """Yield objects, wherever their lines end."""
     text = _PartialText(chunks)
     while found := text.next():
         if found != "{":

@@ -1,7 +1,7 @@
-"""Why Spark could not read a JSON text as a row of a table, for people: the column that does not fit.
+"""The reason that Spark cannot read a JSON text as a row of a table: the column that does not fit.
 
-In: the text and the table's columns. Out: a reason. Spark has decided already that the text does not fit; here is looked for the value
-that is surely of another type, and only then for a time whose form Spark may not know.
+In: the text and the table's columns. Out: a reason. Spark has already decided that the text does not fit. This module
+searches for a value that is certainly of another type, and only then for a time whose format Spark may not know.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = pa.types
 
 
 def explain_json(text: str, columns: Sequence[Column]) -> Reason:
-    """The reason why `text` is no row of these columns."""
+    """Return the reason that `text` is not a row of these columns."""
     try:
         value = json.loads(text)
     except RecursionError:
@@ -51,7 +51,7 @@ def _shown(value: Any) -> str:
 
 
 def _may_fit(value: Any, type_: pa.DataType) -> bool:
-    """Whether a value may be of the type; true for every text that may be a time."""
+    """Return whether a value may be of the type; True for every text that may be a time."""
     if type_ == MONTHS:
         return isinstance(value, str) and re.fullmatch(r"[+-]?\d+-\d+", value.strip()) is not None
     if T.is_duration(type_):
@@ -62,7 +62,7 @@ def _may_fit(value: Any, type_: pa.DataType) -> bool:
 
 
 def _fits(value: Any, type_: pa.DataType, inner: Callable[[Any, pa.DataType], bool] | None = None) -> bool:
-    """Whether a value is of the type, times in ISO 8601."""
+    """Return whether a value is of the type; times must be in ISO 8601."""
     inner = inner or _fits
     if T.is_list(type_):
         return isinstance(value, list) and all(v is None or inner(v, type_.value_type) for v in value)

@@ -1,6 +1,6 @@
-"""Lines that are too long: passed over in memory that does not grow with them, and rejected with their beginning.
+"""Lines that are too long: skipped with bounded memory, and rejected with their beginning.
 
-In: chunks of bytes. Out: the lines; of one above the limit a `TooLong`. The lines behind it are read as any others.
+In: chunks of bytes. Out: the lines; a `TooLong` for a line above the limit. The lines after it are read normally.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 from belvedere.values.rejections import Reason, RejectionKind
 
 LIMIT_MB = 32
-"""Megabytes that a line, a CSV record or a message may have, unless its source says otherwise (`max_line_mb`)."""
+"""Default maximum size in megabytes of a line, a CSV record or a message (`max_line_mb` of the source)."""
 SHOWN = 1_000
-"""Characters of what is too long that its rejection keeps."""
+"""Number of characters of a too long line that its rejection keeps."""
 MAY_BE_LONG = ("the line", "the row", "the message")
 STEP = 1 << 20
-"""Characters that are looked at together while a record is passed over."""
+"""Number of characters that are processed together while a record is skipped."""
 
 
 @dataclass(frozen=True)
@@ -29,17 +29,18 @@ class TooLong:
 
 
 def limit_of(options: Mapping[str, Any]) -> int:
-    """Bytes that a line may have: `max_line_mb` of the source."""
+    """Return the maximum size of a line in bytes: `max_line_mb` of the source."""
     return int(float(options.get("max_line_mb", LIMIT_MB)) * (1 << 20))
 
 
 def too_long(what: str) -> Reason:
-    """Why such a line, row or message (one of `MAY_BE_LONG`) is rejected."""
+    """Return the reason for rejecting a too long line, row or message (one of `MAY_BE_LONG`)."""
     return Reason(f"{what} is longer than its source allows (`max_line_mb`)", RejectionKind.TOO_LONG)
 
 
 def whole_lines(chunks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong]:
-    """The bytes cut at ends of lines, which are left out: blocks of lines, and between them lines that are too long."""
+    """Yield the bytes in blocks of complete lines, without the last line end, and between them lines that are too
+    long."""
     begun = bytearray()
     passing: bytes | None = None
     for chunk in chunks:
@@ -69,7 +70,7 @@ def _beginning(data: bytes) -> TooLong:
 
 
 def is_beginning(reason: str) -> bool:
-    """Whether what was rejected for this reason, as the store has it, was too long: its text is only its beginning."""
+    """Return whether a stored reason says that the row was too long, so its text is truncated."""
     return reason in _STORED
 
 

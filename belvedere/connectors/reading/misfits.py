@@ -11,12 +11,12 @@ from belvedere.values.rejections import Reason, RejectionKind
 
 
 def misfit_of(column: Column, shown: str) -> Reason:
-    """Why a row with this value is rejected."""
+    """Return the reason for rejecting a row with this value."""
     return Reason(f'column "{column.name}": {shown} {is_none(column)}', RejectionKind.MISFIT, general_misfit(column))
 
 
 def general_misfit(column: Column) -> str:
-    """The same without the value."""
+    """Return the same reason without the value."""
     return f'column "{column.name}" {is_none(column)}'
 
 
@@ -26,5 +26,5 @@ def is_none(column: Column) -> str:
 
 
 def null_in(column: Column) -> Reason:
-    """Why a row without a value for a column is rejected that must have one."""
+    """Return the reason for rejecting a row without a value for a NOT NULL column."""
     return Reason(f'column "{column.name}" is NULL', RejectionKind.NULL)

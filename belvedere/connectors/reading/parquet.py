@@ -1,7 +1,7 @@
-"""Parquet files as batches of their own columns, with places and plain types.
+"""Parquet files as batches of their own columns, with positions and plain types.
 
-In: a file's path, groups of its rows. Out: Arrow batches with `FILE`, `LINE` and `FAULT`. A file's text is known to be UTF-8 and its values
-to be whole when a batch is out. The same code runs in the driver and in Spark's tasks.
+In: a file's path, groups of its rows. Out: Arrow batches with `FILE`, `LINE` and `FAULT`. Before a batch is returned,
+its text was checked to be UTF-8 and its values to be complete. The same code runs in the driver and in Spark's tasks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from belvedere.values.rejections import RejectionKind, code
 T = pa.types
 PLACES = (pa.field(FILE, pa.string()), pa.field(LINE, pa.int64()), pa.field(FAULT, pa.string()))
 MAX_ROWS, BATCH_BYTES = 65_536, 64 << 20
-"""Rows and bytes that are read together."""
+"""Maximum numbers of rows and bytes that are read together."""
 _PLAIN = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -41,11 +41,14 @@ _PLAIN = {
 }
 _LISTS = (T.is_list, T.is_large_list, T.is_fixed_size_list, T.is_list_view, T.is_large_list_view)
 _MOST = {"s": (2**63 - 1) // 1_000_000, "ms": (2**63 - 1) // 1_000}
-"""Numbers of a unit beyond which there are no microseconds in 64 bits."""
+"""Maximum times by unit whose microseconds fit 64 bits."""
 
 
 def parquet_schema(path: str, names: Collection[str]) -> pa.Schema:
-    """The plain columns of a file among `names` (whatever their case), and the places. Raises where it is no Parquet file."""
+    """Return the plain columns of a file among `names` (ignoring case), and the position columns.
+
+    Raises an error if it is not a Parquet file.
+    """
     found = pq.read_schema(open_file(path))
     empty = found.empty_table().select([n for n in found.names if n.casefold() in names])
     return pa.schema([*plain_types(empty).schema, *PLACES]).remove_metadata()
@@ -54,7 +57,7 @@ def parquet_schema(path: str, names: Collection[str]) -> pa.Schema:
 def parquet_records(
     path: str, name: str, schema: pa.Schema, groups: Sequence[int] | None = None, first: int = 1, limit: int = LIMIT
 ) -> Iterator[pa.RecordBatch]:
-    """The rows with the columns of `schema`; all of them, or those of some row groups, of which the first row has the number `first`.
+    """Return the rows with the columns of `schema`: all rows, or those of row groups, the first with number `first`.
 
     A row with more than `limit` bytes of text has only NULLs and a fault.
     """
@@ -68,7 +71,8 @@ def parquet_records(
 def parquet_parts(
     path: str, name: str, schema: pa.Schema, form: RecordForm, groups: Sequence[int] | None = None, first: int = 1
 ) -> Iterator[RecordPart]:
-    """The same rows in the types of a table, which their columns have but for their width (`has_types`)."""
+    """Return the same rows in the types of a table; the file's types differ from these at most in width
+    (`has_types`)."""
     limit = limit_of(form.options)
     found = {n.casefold(): n for n in schema.names[: -len(PLACES)]}
     for batch in parquet_batches(path, schema, groups):
@@ -89,7 +93,7 @@ def parquet_parts(
 
 
 def has_types(path: str, form: RecordForm) -> bool:
-    """Whether a file's columns have the table's types, or narrower ones, so that no value needs a closer look."""
+    """Return whether a file's columns have the table's types, or narrower ones, so values need no further check."""
     requested = {c.name.casefold(): c.type for c in form.columns}
     found = [(f.name.casefold(), f.type) for f in pq.read_schema(open_file(path)) if f.name.casefold() in requested]
     return len({name for name, _ in found}) == len(found) and all(
@@ -116,12 +120,12 @@ def _is_as(given: pa.DataType, requested: pa.DataType) -> bool:
 
 
 def _widened(values: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags | None]:
-    """Values in the table's type; those with a time that no TIMESTAMP holds are left."""
+    """Return values in the table's type, and flags of values with a time out of TIMESTAMP's range."""
     return (values, None) if values.type == type_ else read_in_parts(lambda v, t: v.cast(t), values, type_)
 
 
 def parquet_batches(path: str, schema: pa.Schema, groups: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
-    """The columns of `schema` as the file has them."""
+    """Yield the columns of `schema` in the file's types."""
     with open_file(path) as opened, pq.ParquetFile(opened) as file:
         for batch in file.iter_batches(
             _batch_rows(file.metadata), row_groups=groups, columns=schema.names[: -len(PLACES)]
@@ -147,14 +151,14 @@ def _records(
 
 
 def _batch_rows(file: pq.FileMetaData) -> int:
-    """Rows that are read together: many, unless they are large."""
+    """Return the number of rows to read together: fewer if they are large."""
     sizes = ((g.total_byte_size, g.num_rows) for g in (file.row_group(n) for n in range(file.num_row_groups)))
     widest = max((size / max(1, rows) for size, rows in sizes), default=1.0)
     return int(max(1, min(MAX_ROWS, BATCH_BYTES / max(1.0, widest))))
 
 
 def _bytes_of_rows(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """The bytes of text and binary values of each row, those within lists and structs not counted."""
+    """Return the bytes of text and binary values of each row, without those within lists and structs."""
     found = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
         values = column.dictionary_decode() if T.is_dictionary(column.type) else column
@@ -166,7 +170,7 @@ def _bytes_of_rows(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
 
 
 def without_lost_times(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
-    """The rows with NULL for times that are no microseconds, and for each row why: such a time would be another one."""
+    """Replace times that microseconds cannot represent exactly by NULL, and return the reasons by row."""
     lost = pa.nulls(batch.num_rows, pa.string())
     for place, field in enumerate(batch.schema):
         if not T.is_timestamp(field.type) or field.type.unit == "us":

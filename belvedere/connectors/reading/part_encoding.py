@@ -1,7 +1,7 @@
-"""Parts of files on their way from Spark's tasks to the driver: typed rows, beside them the raw records that are left.
+"""Transfer of parsed parts of files from Spark's tasks to the driver: typed rows, and raw records left for Spark.
 
-In: tasks with their pieces. Out: batches of `task_schema`, which executors write to files as they are, and tables of rows made of them.
-A file that cannot be read to its end is a row with a fault and without a place.
+In: tasks with their pieces. Out: batches of `task_schema`, which executors write to files unchanged, and tables of rows
+made from them. A file that cannot be read to its end is a row with a fault and without a position.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from belvedere.decode.row_values import placed
 from belvedere.values.rejections import Reason
 
 NUMBER, ORDER = "__number", "__order"
-"""Which file a row is of, and its place in its task's rows behind those of the tasks before."""
+"""Columns with the number of a row's file, and with its position after the rows of earlier tasks."""
 TASK_BITS = 40
 
 
 def task_schema(form: RecordForm, raw: pa.Schema) -> pa.Schema:
-    """The table's columns, `NUMBER`, `ORDER`, and raw records, NULL beside rows that are typed; by number: names may be there twice."""
+    """Return the schema of a task: the table's columns, `NUMBER`, `ORDER`, and raw records, NULL for typed rows.
+
+    Columns are named by number, since names may be repeated.
+    """
     fields = [*form.schema, pa.field(NUMBER, pa.int32()), pa.field(ORDER, pa.int64()), *raw]
     return pa.schema([pa.field(f"c{n}", f.type) for n, f in enumerate(fields)])
 

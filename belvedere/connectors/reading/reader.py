@@ -1,8 +1,8 @@
 """Read the new files of one table: JSON lines, CSV and Parquet, plain or compressed.
 
-In: files in order of arrival, the table's columns, the source's options. Out: the accepted rows as Arrow, in the order of their files
-and lines, and the rejected ones. Small amounts, and files with bounds among their rows, are read in the driver, large ones by Spark's
-tasks: by the same code (`file_pieces`). Which files are new is not decided here.
+In: files in order of arrival, the table's columns, the source's options. Out: the accepted rows as Arrow, in the order
+of their files and lines, and the rejected ones. The driver reads small amounts, and files with bounds among their rows.
+Spark's tasks read large amounts with the same code (`file_pieces`). Another module finds the new files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PASSING = re.compile(r"memory|space|cancel|abort|shut|lost|timed? ?out|connect",
 FORMAT_NAMES = ("json", "csv", "parquet")
 SMALL_BYTES = CHUNK_BYTES
 TYPED_BYTES = 256 << 20
-"""Bytes of files, unpacked, that the driver reads where their types fit: more are for the cores of all tasks."""
+"""Maximum bytes of unpacked files that the driver reads if their types fit; tasks on all cores read more."""
 UNPACKED = 4
 """Approximate ratio of the unpacked size to the size of a compressed or Parquet file."""
 
@@ -52,7 +52,7 @@ class RowsOfFiles:
     refused: int = 0
     marks: Iterable[BoundMark] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
-    """How many rows are of each file, by the text of its path."""
+    """Number of rows of each file, by the text of its path."""
 
 
 def read_files(
@@ -90,14 +90,14 @@ def read_files(
             raise
     faults = {f.path: fault for f in files if (fault := _fault_of(read, f)) is not None}
     if not faults:
-        return read(files)  # it was not a file's fault
+        return read(files)  # the failure was not caused by a file
     taken = read([f for f in files if f.path not in faults])
     bad = tuple(RejectedRow(table, path, None, None, reason) for path, reason in faults.items())
     return replace(taken, rejected=(*bad, *taken.rejected), refused=taken.refused + len(bad))
 
 
 def _fault_of(read: Callable[[Sequence[SourceFile]], RowsOfFiles], file: SourceFile) -> Reason | None:
-    """Why Spark cannot read a file by itself; None where it can."""
+    """Return the reason that Spark cannot read a single file; None if it can."""
     try:
         read([file])
     except BelvedereError as error:
@@ -123,12 +123,12 @@ def _read_files(
     most: int | None,
     left: Mapping[str, frozenset[int]],
 ) -> RowsOfFiles:
-    """The same of files on which Spark does not fail. Raises B6022 where it does."""
+    """Read files as `read_files` does. Raises B6022 if Spark fails."""
     requested = pa.schema([pa.field(c.name, c.type) for c in columns])
     apart = apart and fits_parquet(requested)
     rows, marks = Scratch(requested, chunk if apart else sys.maxsize, memory), MarkScratch(table)
     reading = FileReading(spark, table, columns, options, chunk, bounds_of=bounds_of, most=most, left=left)
-    # bounds count for the rows behind them, so their files are read in order
+    # bounds apply to the rows after them, so their files are read in order
     must = most is not None or bool(left) or has_marks(reading, files)
     few, size = SMALL_BYTES if small_bytes is None else small_bytes, sum(f.length for f in files)
     reading.in_driver = must or size <= min(few, chunk)
@@ -144,7 +144,7 @@ def _read_files(
         reading.order[:] = [str(path_text(f.path)) for f in group]
         for found in frames_of(reading, group):
             take(found, reading, rows, marks, by_executors=apart and not reading.in_driver)
-        place_after(reading, marks, rows.count)  # of files without any row
+        place_after(reading, marks, rows.count)  # for files without rows
     rejected = (*reading.rejected_files, *reading.rejected)
     return RowsOfFiles(as_rows(rows.rows()), rejected, reading.refused, marks.marks(), reading.counts)
 

@@ -1,7 +1,8 @@
-"""Files as data frames of rows and reasons: few through the driver, in chunks and in order; many by tasks, a piece each.
+"""Files as data frames of rows and reasons: few in the driver, in chunks and in order; many by tasks, one piece each.
 
-In: a `FileReading` and files of one format. Out: data frames (`file_rows`), whose rows are in the order of the files and lines. A file that
-cannot be read to its end is rejected as a whole: in the driver before its first row counts, in tasks by a row with its fault (`reader`).
+In: a `FileReading` and files of one format. Out: data frames (`file_rows`) with rows in the order of the files and
+lines. A file that cannot be read to its end is rejected as a whole: in the driver before its first row counts, in tasks
+by a row with its fault (`reader`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ FrameReader: TypeAlias = Callable[[DataFrame], DataFrame]
 
 @dataclass(frozen=True)
 class DriverParts:
-    """Parts of files in the driver; `read` makes rows of the records that are left to Spark."""
+    """Parts of files in the driver; `read` converts the records that are left for Spark."""
 
     parts: Sequence[RecordPart]
     read: FrameReader
@@ -57,7 +58,7 @@ class DriverParts:
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """Files that tasks read: a frame of `task_schema`, the `names` of its files, the schema of its raw records."""
+    """Files read by tasks: a frame of `task_schema`, the `names` of its files, the schema of its raw records."""
 
     frame: DataFrame
     form: RecordForm
@@ -67,11 +68,11 @@ class TaskFiles:
 
 
 Found: TypeAlias = "DataFrame | DriverParts | TaskFiles | None"
-"""Rows with their places and reasons, or what they are made of; None where control rows alone came."""
+"""Rows with positions and reasons, or the parts to make them from; None if there were only control rows."""
 
 
 def frames_of(reading: FileReading, files: Sequence[SourceFile]) -> Iterator[Found]:
-    """The rows of files of one format, in order."""
+    """Yield the rows of files of one format, in order."""
     format_ = format_of(files[0].path, reading.options)
     found = ((file, _reported(reading, file, format_)) for file in files)
     known = (_known(reading, file, reported, format_) for file, reported in found if reported is not None)
@@ -91,7 +92,7 @@ def frames_of(reading: FileReading, files: Sequence[SourceFile]) -> Iterator[Fou
         except PySparkException as error:
             if not isinstance(reported, pa.Schema):
                 raise
-            for piece in pieces:  # its types are none of Spark's, or a name is there twice
+            for piece in pieces:  # a type that Spark lacks, or a repeated name
                 how = "has columns that cannot be read"
                 reading.reject(piece.path, Reason(f"{how}: {first_line(error)}", RejectionKind.FILE, how))
 
@@ -99,7 +100,7 @@ def frames_of(reading: FileReading, files: Sequence[SourceFile]) -> Iterator[Fou
 def _known(
     reading: FileReading, file: SourceFile, reported: ReportedShape, format_: str
 ) -> tuple[ReportedShape, bool, Piece]:
-    """A file with what it says of its columns, and whether most of its records need no look of Spark."""
+    """Return the columns that a file declares, and whether most of its records can be read without Spark."""
     piece = _piece(reading, file, format_, reported if isinstance(reported, pa.Schema) else None)
     return reported, reading.most is None and is_typed(piece, _form(reading, reported)), piece
 
@@ -174,7 +175,10 @@ def _in_driver(reading: FileReading, pieces: Iterable[Piece], rows: FrameReader)
 def _parts(
     reading: FileReading, pieces: Iterable[Piece], form: RecordForm, rows: FrameReader
 ) -> Iterator[DriverParts | None]:
-    """Files in the driver, up to `FileReading.chunk` bytes at a time; None behind one that has no rows: its control rows may count."""
+    """Yield files in the driver, up to `FileReading.chunk` bytes at a time.
+
+    None follows a file without rows, since it may have control rows.
+    """
     held: list[RecordPart] = []
     size = 0
     unmarked = None if reading.bounds_of is None else partial(without_marks, reading)
@@ -191,7 +195,10 @@ def _parts(
 def _parts_known_whole(
     reading: FileReading, piece: Piece, form: RecordForm, unmarked: Unmarked | None
 ) -> Iterator[RecordPart]:
-    """The parts of a file once it is known to be read to its end; few are held meanwhile. Of text the bytes alone are looked at."""
+    """Return the parts of a file after a check that it can be read to its end. Only the bytes of texts are checked.
+
+    At most `FileReading.chunk` bytes are held in memory.
+    """
     held: list[RecordPart] = []
     size, before = 0, (len(reading.marks), len(reading.rejected), reading.refused)
     found = parts_of(piece, form, unmarked, THREADS)
@@ -228,7 +235,10 @@ def _frame(reading: FileReading, held: Sequence[pa.RecordBatch], rows: FrameRead
 
 
 def _known_whole(reading: FileReading, piece: Piece) -> Iterator[pa.RecordBatch]:
-    """The batches of a file once it is known to be read to its end; few are held meanwhile, more are read again."""
+    """Return the batches of a file after a check that it can be read to its end.
+
+    At most `FileReading.chunk` bytes are held in memory; a larger file is read twice.
+    """
     held: list[pa.RecordBatch] = []
     size = 0
     try:

@@ -1,7 +1,7 @@
-"""Take the rows of files in: those that are typed as they are, those that Spark decides with its verdict.
+"""Collect the rows of files: typed rows as they are, other rows with Spark's result.
 
-In: what `row_frames` found of some files. Out: rows in a scratch, in the order of files and lines; what was refused, and the control rows
-among the rows, in `FileReading` and `MarkScratch`.
+In: the result of `row_frames` for some files. Out: rows in a scratch, in the order of files and lines; rejected rows in
+`FileReading`; control rows among the rows in `MarkScratch`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PLACES = pa.schema([(FILE, pa.string()), (LINE, pa.int64()), (REASON, pa.string(
 
 
 def take(found: Found, reading: FileReading, rows: Scratch, marks: MarkScratch, by_executors: bool) -> None:
-    """Take in what was found; rows that Spark has in a frame come by executors where `by_executors` says so."""
+    """Add the found rows. If `by_executors`, executors write the rows of a data frame to files."""
     if isinstance(found, DriverParts):
         _take_driver_parts(found, reading, rows, marks)
     elif isinstance(found, TaskFiles):
@@ -54,7 +54,7 @@ def take(found: Found, reading: FileReading, rows: Scratch, marks: MarkScratch, 
 
 
 def _take_driver_parts(held: DriverParts, reading: FileReading, rows: Scratch, marks: MarkScratch) -> None:
-    """Rows that are in the driver."""
+    """Add rows that are in the driver."""
     parts = held.parts
     found = pa.concat_tables([p.rows for p in parts])
     keep = np.ones(found.num_rows, np.bool_)
@@ -80,7 +80,7 @@ def _take_driver_parts(held: DriverParts, reading: FileReading, rows: Scratch, m
 
 
 def _with_decided(found: pa.Table, places: Places, decided: pa.Table, reading: FileReading) -> tuple[pa.Table, Flags]:
-    """The rows that fit, with those that Spark made of the records at some places; flags of the places that have a row."""
+    """Return the valid rows, including Spark's rows at `places`, and flags of the positions that have a row."""
     fits = np.asarray(pc.is_null(decided[REASON]).combine_chunks())
     _refuse(decided.filter(pa.array(~fits)).select(PLACES.names), reading)
     keep, index = np.ones(found.num_rows, np.bool_), np.arange(found.num_rows)
@@ -91,7 +91,7 @@ def _with_decided(found: pa.Table, places: Places, decided: pa.Table, reading: F
 
 
 def _take_task_files(of_tasks: TaskFiles, reading: FileReading, rows: Scratch) -> None:
-    """Rows that tasks have read, and written beside the raw records that are left: Spark reads those once more."""
+    """Add rows in files that tasks wrote. Spark reads the raw records beside them once more."""
     width = len(rows.schema)
     line = f"c{width + 2 + of_tasks.raw.get_field_index(LINE)}"
     schema = task_schema(of_tasks.form, of_tasks.raw)
@@ -114,7 +114,7 @@ def _take_task_files(of_tasks: TaskFiles, reading: FileReading, rows: Scratch) -
 
 
 def _faulty_files(of_tasks: TaskFiles, found: Rows, width: int, reading: FileReading) -> list[int]:
-    """The numbers of files that tasks could not read to their end, each rejected once: of those no row counts."""
+    """Reject the files that tasks could not read to their end, and return their numbers. None of their rows counts."""
     fault = f"c{width + 2 + of_tasks.raw.get_field_index(FAULT)}"
     faults: dict[int, str] = {}
     for batch in found.batches([f"c{width}", f"c{width + 1}", fault]):
@@ -126,7 +126,7 @@ def _faulty_files(of_tasks: TaskFiles, found: Rows, width: int, reading: FileRea
 
 
 class _Decided:
-    """The verdicts of Spark on the records that tasks have left, in their order; asked for once there is one."""
+    """Spark's results for the raw records of tasks, in order; computed when the first one is needed."""
 
     def __init__(self, of_tasks: TaskFiles, found: Rows, is_left: Column, folder: Path, reading: FileReading):
         self._of_tasks, self._found, self._is_left, self._folder, self._reading = (
@@ -141,7 +141,7 @@ class _Decided:
         self._some: list[pa.RecordBatch] = []
 
     def next(self, count: int) -> pa.Table:
-        """The next verdicts."""
+        """Return the next `count` results."""
         if self._batches is None:
             self._batches = self._decide().batches()
         while self._held < count:
@@ -165,7 +165,7 @@ class _Decided:
 
 
 def _take_frame(frame: DataFrame, reading: FileReading, rows: Scratch, marks: MarkScratch, by_executors: bool) -> None:
-    """Run the data frame once and part its rows; the control rows found with them are placed."""
+    """Run the data frame once, separate accepted and rejected rows, and place the control rows."""
     with _rows_of(frame, reading, rows.schema, by_executors) as found:
         faults = _reject_faults(reading, found.batches([FILE, LINE, REASON]))
         for table in found.tables():
@@ -183,7 +183,7 @@ def _take_frame(frame: DataFrame, reading: FileReading, rows: Scratch, marks: Ma
 
 
 def _without_left(rows: pa.Table, reading: FileReading) -> pa.Table:
-    """The rows but those of lines that are left out."""
+    """Return the rows without those of excluded lines."""
     if not reading.left or not rows.num_rows:
         return rows
     places = zip(rows[FILE].to_pylist(), rows[LINE].to_pylist(), strict=True)
@@ -194,7 +194,7 @@ def _without_left(rows: pa.Table, reading: FileReading) -> pa.Table:
 
 @contextmanager
 def _ran(reading: FileReading) -> Iterator[None]:
-    """Raise B6022 where Spark fails within."""
+    """Raise B6022 if Spark fails inside the block."""
     try:
         yield
     except PySparkException as error:
@@ -217,7 +217,7 @@ def _folder() -> Iterator[Path]:
 
 @contextmanager
 def _rows_of(frame: DataFrame, reading: FileReading, requested: pa.Schema, by_executors: bool) -> Iterator[Rows]:
-    """The rows of a data frame, with places and reasons: in the driver, or written to files by the executors."""
+    """Return the rows of a data frame, with positions and reasons, in the driver or in files that executors wrote."""
     with _ran(reading), _folder() as folder:
         frame = collectable(frame)
         if by_executors:
@@ -229,7 +229,10 @@ def _rows_of(frame: DataFrame, reading: FileReading, requested: pa.Schema, by_ex
 
 
 def _reject_faults(reading: FileReading, batches: Iterable[pa.RecordBatch]) -> pa.Array:
-    """The files that tasks could not read to their end, each rejected once: of those no row counts. A fault has no line."""
+    """Reject the files that tasks could not read to their end, and return them. None of their rows counts.
+
+    A fault has no line.
+    """
     faults: dict[str, str] = {}
     for batch in batches:
         for row in batch.filter(pc.is_null(batch.column(LINE))).to_pylist():
@@ -250,7 +253,10 @@ def _refused(row: Mapping[str, Any], reading: FileReading) -> RejectedRow:
 
 
 def _place(places: Places, reading: FileReading, marks: MarkScratch, count: int) -> None:
-    """Place control rows among rows at these places, in order, and before them; `count` rows came before. Those behind them wait."""
+    """Place control rows before and among the rows at these positions, after the first `count` rows.
+
+    Control rows after the last position wait.
+    """
     order = {path: n for n, path in enumerate(reading.order)}
     keys = [order[m.path] * MAX_LINES + m.line for m in reading.marks]
     waiting = [m for key, m in zip(keys, reading.marks, strict=True) if not len(places) or key > places[-1]]
@@ -260,7 +266,7 @@ def _place(places: Places, reading: FileReading, marks: MarkScratch, count: int)
 
 
 def place_after(reading: FileReading, marks: MarkScratch, count: int) -> None:
-    """Place control rows behind all rows that came."""
+    """Place the waiting control rows after all rows so far."""
     for placed in reading.marks:
         marks.add(BoundMark(count, placed.act))
     reading.marks.clear()

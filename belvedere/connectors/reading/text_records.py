@@ -1,8 +1,8 @@
-"""Text files as batches of numbered records: JSON lines and CSV, whatever compression and byte order mark.
+"""Text files as batches of numbered records: JSON lines and CSV, with any compression and byte order mark.
 
-In: a file's path, or a range of its bytes. Out: Arrow batches of `RECORDS`, with a mark on bytes that are not UTF-8. The same code runs
-in the driver and in Spark's tasks. What the records mean is decided in `file_rows`. Raises OSError, EOFError or csv.Error where a file
-cannot be read to its end.
+In: a file's path, or a range of its bytes. Out: Arrow batches of `RECORDS`, with a flag for bytes that are not UTF-8.
+The same code runs in the driver and in Spark's tasks. `file_rows` interprets the records. Raises OSError, EOFError or
+csv.Error if a file cannot be read to its end.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ RECORDS = pa.schema(
         pa.field(FAULT, pa.string()),
     ]
 )
-"""A record: where it is from, its text, whether its bytes are no UTF-8, of CSV its fields (none where a quote never closes).
+"""A record: its position, its text, whether its bytes are not UTF-8, and for CSV its fields (none for an unclosed
+quote).
 
-`FAULT` says why it is none, or, without a line, why a file ends here: a coded reason.
+`FAULT` is a coded reason that it is not a record, or, without a line, that the file ends here.
 """
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd"}
 CHUNK = 1 << 20
 BATCH, BATCH_SIZE = 4096, 4 << 20
-"""Records of a batch, and characters after which it has no more of them."""
+"""Maximum number of records in a batch, and of characters after which a batch ends."""
 LIMIT = LIMIT_MB << 20
 REPLACEMENT = "\ufffd"
 READ_ERRORS = (OSError, EOFError, pa.ArrowException, csv.Error)
@@ -52,27 +53,27 @@ Values = Callable[[Iterator[bytes]], Iterator[Any]]
 
 
 def compression_of(path: str) -> str | None:
-    """The compression by a file's name, as Arrow names it."""
+    """Return the compression by a file's name, in Arrow's spelling."""
     return COMPRESSIONS.get(Path(path).suffix.lower())
 
 
 def line_breaks(text: bytes) -> int:
-    """How many lines end in a text: `count` takes six times as long where they are many."""
+    """Return the number of line ends in a text. With many of them, `count` takes six times as long."""
     return int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord("\n")))
 
 
 def open_file(path: str) -> pa.NativeFile:
-    """The file as it is: of any name, which need not be UTF-8."""
+    """Open a file of any name, which need not be UTF-8, without decompression."""
     return pa.OSFile(os.fsencode(path))
 
 
 def open_bytes(path: str) -> pa.NativeFile:
-    """The file's bytes, decompressed by its name."""
+    """Open a file, decompressed according to its name."""
     return pa.input_stream(open_file(path), compression=compression_of(path))
 
 
 def chunks_of(path: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """The decompressed bytes as UTF-8 without a byte order mark; of a plain file those of a range."""
+    """Yield the decompressed bytes as UTF-8 without a byte order mark; for a plain file those of a range."""
     if end is not None:
         yield from _range_of(path, start, end)
         return
@@ -81,7 +82,7 @@ def chunks_of(path: str, start: int = 0, end: int | None = None) -> Iterator[byt
 
 
 def text_head(path: str, size: int) -> bytes:
-    """The first `size` bytes of a text as UTF-8, or all of a shorter one."""
+    """Return the first `size` bytes of a text as UTF-8, or all of a shorter one."""
     head = b""
     for chunk in chunks_of(path):
         head += chunk
@@ -91,7 +92,7 @@ def text_head(path: str, size: int) -> bytes:
 
 
 def is_utf16(path: str) -> bool:
-    """Whether the file is in UTF-16: ranges of its bytes are no lines."""
+    """Return whether the file is in UTF-16, so ranges of its bytes are not lines."""
     with open_bytes(path) as stream:
         return utf16_of(stream.read(HEAD)) is not None
 
@@ -107,7 +108,8 @@ def _range_of(path: str, start: int, end: int) -> Iterator[bytes]:
 def json_records(
     path: str, name: str, start: int = 0, end: int | None = None, first: int = 1, limit: int = LIMIT
 ) -> Iterator[pa.RecordBatch]:
-    """The non-empty lines under their file's `name`; the values where the file is one JSON array, or objects over several lines.
+    """Yield the non-empty lines under their file's `name`; or the values of one JSON array, or of objects over several
+    lines.
 
     A range begins with line `first`. A line of more than `limit` bytes has its beginning as text, and a fault.
     """
@@ -127,18 +129,18 @@ def json_records(
 
 
 def too_long_record(name: str, line: int, found: TooLong) -> pa.RecordBatch:
-    """The record of a line that is too long."""
+    """Return the record of a line that is too long."""
     return _batch(name, [line], pa.array([found.text]), faults=pa.array([found.reason.coded]))
 
 
 def json_block(name: str, first: int, block: bytes, limit: int) -> Iterator[pa.RecordBatch]:
-    """The non-empty lines of a block, of which the first has the number `first`."""
+    """Yield the non-empty lines of a block, the first with the number `first`."""
     lines = pc.split_pattern(pa.array([block], pa.binary()), b"\n").flatten()
     yield from _line_batches(name, first, lines, limit)
 
 
 def _together(records: Iterable[Any], size: Callable[[Any], int]) -> Iterator[list[Any]]:
-    """Some records at a time: many, unless they are large."""
+    """Group records: many at a time, fewer if they are large."""
     held: list[Any] = []
     held_size = 0
     for record in records:
@@ -152,7 +154,10 @@ def _together(records: Iterable[Any], size: Callable[[Any], int]) -> Iterator[li
 
 
 def _line_batches(name: str, first: int, lines: pa.Array, limit: int) -> Iterator[pa.RecordBatch]:
-    """The lines of a block. Those above the limit, which is then below a chunk's size, come behind the others, with their faults."""
+    """Yield the lines of a block; those above the limit come after the others, with their faults.
+
+    The limit is below a chunk's size in this case.
+    """
     long = pc.greater(pc.binary_length(lines), limit)
     if not long.true_count:
         yield _line_batch(name, first, lines)
@@ -206,9 +211,9 @@ def _element_text(element: Any) -> str:
 
 
 def values_of(path: str) -> Values | None:
-    """How the values of a file are read that is one JSON array, or objects over several lines; None for lines.
+    """Return a reader of the values if a file is one JSON array, or objects over several lines; None for lines.
 
-    A file that begins so and does not go on so counts as lines.
+    A file that only begins in this form is treated as lines.
     """
     first = next((text for chunk in chunks_of(path) if (text := chunk.lstrip())), b"")
     if first[:1] not in (b"[", b"{") or (first[:1] == b"{" and _is_value(first.partition(b"\n")[0])):
@@ -231,14 +236,14 @@ def _is_value(line: bytes) -> bool:
 
 
 def csv_records(path: str, name: str, delimiter: str, skip: bool, limit: int = LIMIT) -> Iterator[pa.RecordBatch]:
-    """The records of a CSV file (RFC 4180: quoted fields may hold line breaks), without the header where there is one to `skip`."""
+    """Yield the records of a CSV file (RFC 4180: quoted fields may contain line breaks), without a header if `skip`."""
     return csv_records_of_text(path, name, chunks_of(path), delimiter, skip, limit)
 
 
 def csv_records_of_text(
     path: str, name: str, chunks: Iterator[bytes], delimiter: str, skip: bool, limit: int = LIMIT, first: int = 1
 ) -> Iterator[pa.RecordBatch]:
-    """The same of the file's text from line `first` on."""
+    """Yield the same for the file's text from line `first` on."""
     records = _csv_rows(chunks, delimiter, limit)
     if skip:
         next(records, None)
@@ -248,7 +253,7 @@ def csv_records_of_text(
 
 
 def csv_batch(name: str, records: Sequence[CsvRecord], delimiter: str, suspicious: bool = False) -> pa.RecordBatch:
-    """Records as a batch; `suspicious`: whether the file has bytes that are no UTF-8."""
+    """Return records as a batch; `suspicious`: the file has bytes that are not UTF-8."""
     fields = [r.fields for r in records]
     texts = [r.text if r.fields is None else _csv_text(r.fields, delimiter) for r in records]
     bad = pa.array([suspicious and REPLACEMENT in t for t in texts], pa.bool_())
@@ -259,7 +264,7 @@ def csv_batch(name: str, records: Sequence[CsvRecord], delimiter: str, suspiciou
 
 
 def _csv_text(fields: list[str], delimiter: str) -> str:
-    """A record that can be split into its fields again: with quotes where they need them."""
+    """Return a record as CSV text, with quotes if necessary."""
     text = delimiter.join(fields)
     if text and text.count(delimiter) == len(fields) - 1 and not ('"' in text or "\n" in text or "\r" in text):
         return text
@@ -269,7 +274,7 @@ def _csv_text(fields: list[str], delimiter: str) -> str:
 
 
 def csv_fields(text: str, delimiter: str) -> list[str]:
-    """The fields of a record; none where the text is not one record."""
+    """Return the fields of a record; none if the text is not one record."""
     try:
         records = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except csv.Error:
@@ -278,7 +283,7 @@ def csv_fields(text: str, delimiter: str) -> list[str]:
 
 
 def csv_rows(path: str, delimiter: str, limit: int = LIMIT) -> Iterator[CsvRecord]:
-    """The records of a file."""
+    """Yield the records of a file."""
     return _csv_rows(chunks_of(path), delimiter, limit)
 
 
@@ -288,7 +293,10 @@ def _csv_rows(chunks: Iterator[bytes], delimiter: str, limit: int) -> Iterator[C
 
 
 def first_csv_record(path: str, delimiter: str = ",") -> list[str]:
-    """The fields of the first record: the header, of a file of any size. Empty for an empty file. Raises csv.Error where it is too long."""
+    """Return the fields of the first record, the header, of a file of any size; empty for an empty file.
+
+    Raises csv.Error if the record is too long.
+    """
     first = next(csv_rows(path, delimiter), None)
     if first is not None and first.fault is not None:
         raise csv.Error(first.fault)
@@ -307,7 +315,7 @@ def _is_utf8(path: str) -> bool:
 
 
 class _ChunkFile(io.RawIOBase):
-    """Chunks of bytes as a file."""
+    """Chunks of bytes as a file object."""
 
     def __init__(self, chunks: Iterator[bytes]):
         self._chunks, self._rest = chunks, memoryview(b"")
@@ -327,7 +335,7 @@ class _ChunkFile(io.RawIOBase):
 
 
 def decoded(data: bytes) -> tuple[str, bool]:
-    """The text of bytes, and whether they are no UTF-8: what is none is replaced then."""
+    """Return the text of bytes, and whether they are not UTF-8; invalid bytes are replaced."""
     try:
         return data.decode("utf-8"), False
     except UnicodeDecodeError:

@@ -1,6 +1,6 @@
-"""Whether texts have the form of a time, by a pattern of Spark (`dd.MM.yyyy HH:mm`), without a JVM.
+"""Recognition of times in texts, by a datetime pattern of Spark (`dd.MM.yyyy HH:mm`), without a JVM.
 
-In: a datetime pattern. Out: a regular expression for its texts; None where the pattern has letters that are not known here.
+In: a datetime pattern. Out: a regular expression for its texts; None if the pattern has unknown letters.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DIGITS = frozenset("yuMLdDHhkKmsnNAQqeF")
 
 @cache
 def time_shape(pattern: str) -> re.Pattern[str] | None:
-    """The form of the texts that a pattern reads."""
+    """Return the regular expression for the texts that a pattern parses."""
     parts: list[str] = []
     for found in re.finditer(r"'((?:[^']|'')*)'|([A-Za-z])\2*|\[|\]|.", pattern, re.DOTALL):
         part = _part(found)

@@ -1,8 +1,10 @@
-"""CSV files as rows by Arrow's reader, a block of lines at a time.
+"""CSV files parsed by Arrow, one block of lines at a time.
 
-In: a file whose lines are records, with quotes around whole fields. Out: parts with the table's types. From the first block on that has
-anything else (a line break within a field, a quote within a word, an empty line, bytes that are no UTF-8) records are made by Python's
-reader, and their fields become values here all the same. Runs in Spark's tasks: nothing here imports PySpark.
+In: a file whose lines are records, with quotes around whole fields. Out: parts with the table's types.
+
+Arrow parses the file up to the first block with anything else: a line break within a field, a quote within a word, an
+empty line, bytes that are not UTF-8. From there on Python's reader splits the records, and their fields are converted
+here in the same way. Runs in Spark's tasks: nothing here imports PySpark.
 """
 
 from __future__ import annotations
@@ -39,24 +41,24 @@ from belvedere.decode.text_values import Flags, is_text, values_of
 from belvedere.schema import TIMESTAMP
 
 MAX_BLOCK_BYTES = 8 << 20
-"""A line of more bytes is left to the reader that passes over lines of any length."""
+"""Maximum bytes of a line here; the reader of long lines handles larger ones."""
 LINE_SPACE = 1 << 10
 NEWLINE, RETURN, QUOTE = b'\n\r"'
 
 
 @dataclass(frozen=True)
 class _CsvBlock:
-    """Whole lines of a file, or the beginning of a line that is longer than a block may be."""
+    """Complete lines of a file, or the beginning of a line that exceeds the maximum size of a block."""
 
     text: bytes
     line: int
-    """The number of its first line."""
+    """Number of its first line."""
     lines: int
     has_header: bool
 
 
 def csv_parts(path: str, name: str, form: RecordForm, threads: int = 1) -> Iterator[RecordPart]:
-    """The records of a file. Raises one of `records.READ_ERRORS` where it cannot be read to its end."""
+    """Yield the records of a file. Raises one of `records.READ_ERRORS` if it cannot be read to its end."""
     delimiter, limit = delimiter_of(path, form.options), limit_of(form.options)
 
     def part(block: _CsvBlock) -> RecordPart | None:
@@ -74,7 +76,7 @@ def csv_parts(path: str, name: str, form: RecordForm, threads: int = 1) -> Itera
 
 
 def _blocks(chunks: Iterator[bytes], has_header: bool) -> Iterator[_CsvBlock]:
-    """The text in blocks."""
+    """Divide the text into blocks."""
     begun, line = b"", 1
     for chunk in chain(filter(None, chunks), (b"",)):
         end = chunk.rfind(b"\n") + 1
@@ -88,7 +90,7 @@ def _blocks(chunks: Iterator[bytes], has_header: bool) -> Iterator[_CsvBlock]:
 
 
 def _is_plain(block: bytes, delimiter: str, limit: int) -> bool:
-    """Whether each line is a record that both readers take in the same sense."""
+    """Return whether each line is a record that both readers parse in the same way."""
     if len(block) > MAX_BLOCK_BYTES or not delimiter.isascii() or delimiter in '"\r\n' or b"\x00" in block:
         return False
     if not block.isascii() and (REPLACEMENT.encode() in block or not is_text(block)):
@@ -106,7 +108,7 @@ def _is_plain(block: bytes, delimiter: str, limit: int) -> bool:
 
 
 def _are_around_fields(data: npt.NDArray[np.uint8], breaks: Places, delimiter: str) -> bool:
-    """Whether quotes are around whole fields, without line breaks in them, or twice within such fields."""
+    """Return whether quotes enclose whole fields without line breaks, or are doubled within such fields."""
     quotes = np.flatnonzero(data == QUOTE)
     if len(quotes) % 2:
         return False
@@ -119,7 +121,7 @@ def _are_around_fields(data: npt.NDArray[np.uint8], breaks: Places, delimiter: s
 
 
 def _part(block: _CsvBlock, name: str, form: RecordForm, delimiter: str) -> RecordPart | None:
-    """The records of a block; None where Arrow finds others."""
+    """Return the records of a block; None if Arrow finds another number of records."""
     text, skip = block.text, block.has_header
     names = [str(n) for n in range(len(form.header))]
     columns = {c: names[n] for c, n in form.fields.items()}
@@ -163,7 +165,7 @@ def _part(block: _CsvBlock, name: str, form: RecordForm, delimiter: str) -> Reco
 
 
 def _records(block: bytes, name: str, lines: Places, places: Places, delimiter: str, skip: bool) -> pa.RecordBatch:
-    """The records of some lines of a block."""
+    """Return the records of some lines of a block."""
     texts = block.split(b"\n")
     chosen = (texts[place + skip].decode().removesuffix("\r") for place in places)
     records = zip(lines[places].tolist(), csv.reader(chosen, delimiter=delimiter), strict=True)
@@ -171,7 +173,7 @@ def _records(block: bytes, name: str, lines: Places, places: Places, delimiter: 
 
 
 def _listed(batch: pa.RecordBatch, name: str, form: RecordForm) -> RecordPart:
-    """The records of a batch that Python's reader has made."""
+    """Return the records of a batch from Python's reader."""
     size, width = batch.num_rows, len(form.header)
     lines = batch.column(LINE).to_numpy(zero_copy_only=False)
     whole = pc.equal(pc.fill_null(pc.list_value_length(batch.column(FIELDS)), -1), width)

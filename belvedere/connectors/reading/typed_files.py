@@ -1,7 +1,7 @@
-"""The parts of a file, of any format: rows in the types of their table, and the records that are left to Spark.
+"""The parts of a file, of any format: rows in the types of their table, and the records that are left for Spark.
 
-In: a piece of a file, and what its records are to become. Out: parts in order. The same code runs in the driver and in Spark's tasks:
-nothing here imports PySpark.
+In: a piece of a file, and the form of its records. Out: parts in order. The same code runs in the driver and in Spark's
+tasks: nothing here imports PySpark.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from belvedere.schema import CONTROL
 
 SIGN = f'"{CONTROL}"'.encode()
 Unmarked: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch | None]
-"""Takes control rows out of records; None where nothing remains."""
+"""Function that removes control rows from records; None if nothing remains."""
 
 
 def is_typed(piece: Piece, form: RecordForm) -> bool:
-    """Whether most records of a piece can be read without Spark."""
+    """Return whether most records of a piece can be read without Spark."""
     if piece.format == "json":
         return not time_formats(form.options, "json") and is_readable(form.columns)
     try:
@@ -56,7 +56,8 @@ def is_typed(piece: Piece, form: RecordForm) -> bool:
 def parts_of(
     piece: Piece, form: RecordForm, unmarked: Unmarked | None = None, threads: int = 1
 ) -> Iterator[RecordPart]:
-    """The parts of a piece; `threads` compute those of texts. Raises one of `READ_ERRORS` where the file cannot be read to its end."""
+    """Yield the parts of a piece, with `threads` threads for texts. Raises `READ_ERRORS` if the file is not readable to
+    its end."""
     if piece.format == "json":
         return _json_parts(piece, form, unmarked, threads)
     if piece.format == "csv":
@@ -65,7 +66,7 @@ def parts_of(
 
 
 def check_whole(piece: Piece) -> None:
-    """Raise one of `READ_ERRORS` where the file cannot be read to its end."""
+    """Raise one of `READ_ERRORS` if the file cannot be read to its end."""
     bytes_or_values: Iterator[object] = chunks_of(piece.path)
     if piece.format == "parquet":
         bytes_or_values = parquet_batches(piece.path, piece.schema, piece.groups)
@@ -86,12 +87,12 @@ def _json_parts(piece: Piece, form: RecordForm, unmarked: Unmarked | None, threa
         return list(_block_parts(block, first, piece, form, limit, unmarked)) if block else []
 
     blocks = _numbered(whole_lines(chunks_of(piece.path, piece.start, piece.end), limit), piece.first)
-    for found, _ in computed_ahead(parts, blocks, threads if unmarked is None else 1):  # marks count in their order
+    for found, _ in computed_ahead(parts, blocks, threads if unmarked is None else 1):  # marks must stay in order
         yield from found
 
 
 def _numbered(blocks: Iterator[bytes | TooLong], first: int) -> Iterator[tuple[int, bytes | TooLong]]:
-    """Blocks with the numbers of their first lines."""
+    """Yield blocks with the numbers of their first lines."""
     for block in blocks:
         yield first, block
         first += 1 if isinstance(block, TooLong) else line_breaks(block) + 1
@@ -100,7 +101,7 @@ def _numbered(blocks: Iterator[bytes | TooLong], first: int) -> Iterator[tuple[i
 def _block_parts(
     block: bytes, first: int, piece: Piece, form: RecordForm, limit: int, unmarked: Unmarked | None
 ) -> Iterator[RecordPart]:
-    """The parts of a block of lines."""
+    """Yield the parts of a block of lines."""
     has_marks = unmarked is not None and SIGN in block
     found = None if has_marks or len(block) > limit else rows_of_block(block, form.columns, form.only_known)
     if found is None:
@@ -116,7 +117,7 @@ def _block_parts(
 
 
 def _recorded(batch: pa.RecordBatch, name: str, form: RecordForm, unmarked: Unmarked | None) -> Iterator[RecordPart]:
-    """The part of records that have been made."""
+    """Yield the part of a batch of records."""
     unmarked_batch = batch if unmarked is None else unmarked(batch)
     if unmarked_batch is None or not unmarked_batch.num_rows:
         return

@@ -1,7 +1,7 @@
-"""Records whose values have the types of their table, without an expression of Spark; the others are left to it.
+"""Records converted to the types of their table without Spark; records that need Spark are left for it.
 
-In: values of columns, each with flags of those that are left. Out: a `RecordPart`: rows in the order of the records, and the
-raw records that Spark decides (`file_rows`). What is taken here has the value that Spark would give it. Runs in Spark's tasks:
+In: values of columns, each with flags of those that are left. Out: a `RecordPart`: rows in the order of the records,
+and the raw records for Spark (`file_rows`). A value that is converted here equals Spark's. Runs in Spark's tasks:
 nothing here imports PySpark.
 """
 
@@ -31,26 +31,27 @@ class RecordForm:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of rows; each may be NULL."""
+        """Columns of the rows; each may be NULL."""
         return row_schema(self.columns)
 
     @property
     def only_known(self) -> bool:
-        """Whether a member that is no column is a reason to reject."""
+        """Whether a record with a member that is not a column is rejected."""
         return self.options.get("new_columns") == "reject"
 
     @property
     def fields(self) -> dict[str, int]:
-        """Which field of CSV each column is in, where it is in one."""
+        """Index of the CSV field of each column that has one."""
         places = {name.strip().casefold(): n for n, name in enumerate(self.header)}
         return {c.name: places[c.name.casefold()] for c in self.columns if c.name.casefold() in places}
 
 
 @dataclass(frozen=True)
 class RecordPart:
-    """Records of one file in order, a row each.
+    """Records of one file in order, one row each.
 
-    The rows at `places` do not count: `left` has their records, in the same order, for Spark. `lines` numbers all records.
+    The rows at `places` do not count: `left` has their records, in the same order, for Spark. `lines` numbers all
+    records.
     """
 
     name: str
@@ -66,7 +67,7 @@ class RecordPart:
 
 
 def left_alone(batch: pa.RecordBatch, name: str, lines: Places, form: RecordForm) -> RecordPart:
-    """A part of which all records are left to Spark."""
+    """Return a part with all records left for Spark."""
     size = batch.num_rows
     rows = pa.table([pa.nulls(size, f.type) for f in form.schema], schema=form.schema)
     return RecordPart(name, rows, lines, np.arange(size), batch)

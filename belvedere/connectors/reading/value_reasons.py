@@ -1,8 +1,8 @@
-"""Values that have a type already (of Parquet, of tables that Spark reads), and texts, as the type of their column: whole, or not at all.
+"""Lossless conversion of typed values (Parquet, tables that Spark reads) and of texts to the types of their columns.
 
-In: Spark columns. Out: Spark columns: the value, NULL where it has no place in the type, and the coded reason. Nothing is rounded or cut
-off: 1.5 is no BIGINT, 2 no BOOLEAN, 23:30 no DATE, and a nanosecond no TIMESTAMP. A double that is a whole number is one. No action
-runs here.
+In: Spark columns. Out: Spark columns: the value, NULL if it does not fit the type, and the coded reason. Nothing is
+rounded or truncated: 1.5 is not a BIGINT, 2 not a BOOLEAN, 23:30 not a DATE, and a nanosecond not a TIMESTAMP. A double
+without a fraction is a BIGINT. No action runs here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from belvedere.values.decimals import DIGITS
 from belvedere.values.rejections import NEXT, RejectionKind, code
 
 TIME_OF_DAY = r"^[^T ]*\d[T ]+(?!00?:00?(:00?([.,]0*)?)?\s*(Z|UTC|GMT|[+-][0-9:]+)?\s*$)\S"
-"""A date with a time behind it that is not midnight."""
+"""Pattern of a date with a time of day other than midnight."""
 NANOSECONDS = r"[.,]\d{6}\d*[1-9]"
 MAX_TEXT_LENGTH = 200
 MORE_DIGITS = 12
@@ -35,7 +35,7 @@ _BEYOND_64_BITS = float(2**63)
 
 
 def judged(raw: DataFrame, value: SparkColumn, found: T.DataType, column: Column) -> tuple[SparkColumn, SparkColumn]:
-    """A value of `raw` that has the type `found`, and the reason where it is no value of the column."""
+    """Return a value of `raw` with type `found` in the column's type, and the reason if it does not fit."""
     requested = type_text(column.type)
     nothing = F.lit(None).cast("string")
     if _is_same(found, requested):
@@ -53,7 +53,7 @@ def judged(raw: DataFrame, value: SparkColumn, found: T.DataType, column: Column
 
 
 def text_of(value: SparkColumn, found: T.DataType) -> SparkColumn:
-    """A value for people; of nested ones JSON that loses nothing, of bytes base64."""
+    """Return a value as text for users: nested values as lossless JSON, bytes as base64."""
     if isinstance(found, T.StructType | T.ArrayType | T.MapType):
         return F.to_json(value, {"timestampFormat": MICROSECONDS})
     return F.base64(value) if isinstance(found, T.BinaryType) else value.cast("string")
@@ -62,7 +62,8 @@ def text_of(value: SparkColumn, found: T.DataType) -> SparkColumn:
 def _cast(
     raw: DataFrame, value: SparkColumn, found: T.DataType, column: Column, text: SparkColumn
 ) -> SparkColumn | None:
-    """The value in the type of the column, NULL where it would be another one; None where no value of the one type is of the other."""
+    """Return the value in the type of the column, NULL if it would change; None if no value of the type can be
+    converted."""
     type_, requested = column.type, type_text(column.type)
     plain = value.try_cast(requested)
     if isinstance(found, T.StructType | T.ArrayType | T.MapType):
@@ -86,7 +87,7 @@ def _cast(
         return _where(plain, *small, plain.try_cast(found) == value)
     if isinstance(found, T.DoubleType | T.DecimalType) and pa.types.is_floating(
         type_
-    ):  # infinity is one for infinity alone
+    ):  # only infinity converts to infinity
         return _where(
             plain, (F.abs(plain) != F.lit(float("inf"))) | (F.abs(value.cast("double")) == F.lit(float("inf")))
         )
@@ -98,7 +99,8 @@ def _where(value: SparkColumn, *conditions: SparkColumn) -> SparkColumn:
 
 
 def _of_json(text: SparkColumn, requested: str) -> SparkColumn:
-    """A nested value by the names of its fields (Spark casts structs by position); NULL where one of its values does not fit."""
+    """Convert a nested value by the names of its fields (Spark casts structs by position); NULL if a part does not
+    fit."""
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     whole = F.concat(F.lit(f'{{"{VALUE}":'), text, F.lit("}"))
     parsed = F.from_json(whole, f"{VALUE} {requested}, {CORRUPT} STRING", options)
@@ -106,7 +108,7 @@ def _of_json(text: SparkColumn, requested: str) -> SparkColumn:
 
 
 def _digits(value: SparkColumn, found: T.DataType, made: SparkColumn, column: Column, text: SparkColumn) -> SparkColumn:
-    """The reason where a number has more digits after the point than its DECIMAL keeps."""
+    """Return the reason for a number with more decimals than its DECIMAL keeps."""
     if isinstance(found, T.DecimalType):
         return rounded(text, made.try_cast(found) != value, column)
     is_float = isinstance(found, T.FloatType | T.DoubleType)
@@ -126,7 +128,7 @@ def text_value(text: SparkColumn, column: Column) -> SparkColumn:
 
 
 def text_reasons(text: SparkColumn, made: SparkColumn, column: Column) -> list[SparkColumn]:
-    """The reasons why a text is none."""
+    """Return the reasons that a text is not a value of the column."""
     found = [misfit(text, made, column, text), *lost_time(text, column)]
     if is_decimal(column.type):
         found.append(rounded(text, made.isNotNull() & _has_more_digits(text, column.type), column))
@@ -134,40 +136,40 @@ def text_reasons(text: SparkColumn, made: SparkColumn, column: Column) -> list[S
 
 
 def _has_more_digits(text: SparkColumn, type_: pa.Decimal128Type) -> SparkColumn:
-    """Whether a text of a number has digits, other than zeros, behind those that the DECIMAL keeps."""
+    """Return whether a text of a number has nonzero digits after those that the DECIMAL keeps."""
     plain = text.rlike(rf"\.\d{{{type_.scale}}}\d*[1-9]\d*\s*$")
     of_power = [differs(text.try_cast(kind), text.try_cast(type_text(type_)), kind) for kind in wider(type_)]
     return F.when(text.rlike("[eE]"), F.coalesce(*of_power, F.lit(False))).otherwise(plain)
 
 
 def wider(type_: pa.Decimal128Type) -> tuple[str, ...]:
-    """The decimal types in which a number is looked at again: with more digits after the point, and one that has a place for any value."""
+    """Return two decimal types to check a number again: one with more decimals, and one with space for any value."""
     most = DIGITS - (type_.precision - type_.scale)
     return f"DECIMAL({DIGITS}, {min(DIGITS, max(most, type_.scale + MORE_DIGITS))})", f"DECIMAL({DIGITS}, {most})"
 
 
 def differs(exact: SparkColumn, made: SparkColumn, kind: str) -> SparkColumn:
-    """Whether a decimal of this type is another number than what was made of it; NULL where there is none."""
+    """Return whether a decimal of this type differs from the converted number; NULL without a number."""
     return exact != made.try_cast(kind)
 
 
 def misfit(
     value: SparkColumn, made: SparkColumn, column: Column, text: SparkColumn, requested: str = ""
 ) -> SparkColumn:
-    """The reason where a value has become none."""
+    """Return the reason if a value could not be converted."""
     said = _said(text, column, requested or is_none(column), RejectionKind.OTHER if requested else RejectionKind.MISFIT)
     return F.when(value.isNotNull() & made.isNull(), said)
 
 
 def rounded(text: SparkColumn, is_so: SparkColumn, column: Column) -> SparkColumn:
-    """The reason where a decimal has more digits after the point than its column: Spark would round it."""
+    """Return the reason if a decimal has more decimals than its column, since Spark would round it."""
     return F.when(
         is_so, _said(text, column, f"has more digits than {type_text(column.type)} keeps", RejectionKind.LOSS)
     )
 
 
 def lost_time(text: SparkColumn, column: Column) -> list[SparkColumn]:
-    """The reason where a text has a time of day that a DATE, or digits that a TIMESTAMP does not keep."""
+    """Return the reasons if a text has a time of day that a DATE, or digits that a TIMESTAMP, does not keep."""
     if pa.types.is_date(column.type):
         said = "has a time of day, which a DATE does not keep"
         return [F.when(text.rlike(TIME_OF_DAY), _said(text, column, said, RejectionKind.LOSS))]
@@ -177,12 +179,12 @@ def lost_time(text: SparkColumn, column: Column) -> list[SparkColumn]:
 
 
 def joined(reasons: list[SparkColumn]) -> SparkColumn:
-    """The coded reasons that there are, as one."""
+    """Combine the coded reasons into one."""
     return F.nullif(F.concat_ws(NEXT, *reasons), F.lit("")) if reasons else F.lit(None).cast("string")
 
 
 def _said(text: SparkColumn, column: Column, what: str, kind: RejectionKind) -> SparkColumn:
-    """A coded reason that cites a value."""
+    """Return a coded reason that quotes a value."""
     begin = code(kind, f'column "{column.name}" {what}') + f'column "{column.name}": '
     return F.concat(F.lit(begin), F.substring(text, 1, MAX_TEXT_LENGTH), F.lit(f" {what}"))
 
@@ -193,7 +195,7 @@ def _is_same(found: T.DataType, requested: str) -> bool:
 
 
 def _is_sound(raw: DataFrame, expression: SparkColumn) -> bool:
-    """Whether Spark knows such a conversion at all."""
+    """Return whether Spark supports the conversion at all."""
     try:
         raw.select(expression)
     except AnalysisException:
