@@ -1,7 +1,7 @@
 """Generate the parts of pages that `make docs` inserts: options of commands, the Python API, examples of codes,
 llms.txt.
 
-In: the command line, docstrings, `code_examples.txt`, docs/contents.md. Out: Markdown. The parts are not committed, so
+In: the command line, docstrings, examples of codes, docs/contents.md. Out: Markdown. The parts are not committed, so
 they always match the code.
 """
 
@@ -10,17 +10,15 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from code_examples import shown
 
 ROOT = Path(__file__).parents[2]
 MARK = re.compile(r"^<!-- made by tools/site: (\w+) -->$", re.MULTILINE)
 CODE_HEADING = re.compile(r"^## (B\d{4}) .*$", re.MULTILINE)
-EXAMPLE = "For example, this script\n\n```sql\n{script}\n```\n\ngives\n\n```text\n{diagnostic}\n```\n\n"
-EXAMPLES = Path(__file__).with_name("code_examples.txt")
-"""File with a script for each code that a script can produce, below a line `=== CODE`."""
 
 
 def with_made_parts(text: str) -> str:
@@ -72,34 +70,14 @@ def _described(heading: str, name: str, value: Any) -> Iterator[str]:
 
 
 def with_examples(text: str) -> str:
-    """Return a page of codes with an example below each code that a script can produce."""
-    found = examples()
+    """Return a page of codes with the example of each code below its text."""
+    found = shown()
     headings = list(CODE_HEADING.finditer(text))
     parts = [text[: headings[0].start()] if headings else text]
     for heading, following in zip(headings, [*headings[1:], None], strict=True):
         section = text[heading.start() : following.start() if following else len(text)].rstrip("\n")
         parts.append(f"{section}\n\n{found.get(heading[1], '')}")
     return "".join(parts)
-
-
-@cache
-def examples() -> Mapping[str, str]:
-    """Return by code a script that produces it, with the diagnostic as `belvedere check` prints it."""
-    from belvedere.compiler import compile_script  # the other pages need no compiler
-    from belvedere.terminal.diagnostics import render
-
-    found = {}
-    for code, script in example_scripts().items():
-        diagnostics = [d for d in compile_script(script).diagnostics if d.code == code][:1]
-        printed = render(diagnostics, {"script.sqrl": script}).strip()
-        found[code] = EXAMPLE.format(script=script, diagnostic=printed)
-    return found
-
-
-def example_scripts() -> dict[str, str]:
-    """Return the scripts of `code_examples.txt` by code."""
-    parts = re.split(r"^=== (B\d{4})\n", EXAMPLES.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-    return {code: script.strip("\n") for code, script in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def llms_text(site: str) -> str:
