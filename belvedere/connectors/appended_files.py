@@ -1,8 +1,8 @@
 """Files that change after they were read: appended lines are read or reported, replaced files are reported.
 
-In: the listing of a table's files, and the store's records of them. Out: the parts of files to read now, each from the
-end of the last read to the end of its last complete line; the number of files that changed otherwise, and notices. A
-part is read as a separate scratch file, which begins with the header of a CSV file.
+In: the listing of a table's files, and the store's records of them. Out: the parts of files to read now, the
+number of files that changed otherwise, and notices. A part goes from the end of the last read to the end of the last
+complete line. It is read as a separate scratch file, which begins with the header of a CSV file.
 """
 
 from __future__ import annotations

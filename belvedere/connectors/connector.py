@@ -3,7 +3,7 @@
 A connector serves its sources (`[sources.name]` with its name): it lists their tables and columns, and opens a `Feed`
 for each input of a script. An epoch asks every feed for new data (`look`), reads exactly that (`read`), and commits the
 rows together with the feed's offset in one transaction. The offset in the last epoch's row is the only record of
-progress: after a crash a feed is opened with it, and uncommitted data is read again.
+progress. After a crash a feed is opened with it, and reads uncommitted data again.
 """
 
 from __future__ import annotations

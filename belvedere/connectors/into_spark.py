@@ -1,8 +1,8 @@
 """Create DataFrames from Arrow rows: the one place that calls `createDataFrame`.
 
 In: a session and a table. Out: a DataFrame with the rows in their order. Below a threshold (48 MB by default) Spark
-creates a local relation, over which its optimizer interprets expressions row by row: ten times the cost of a scan. For
-few rows a local relation is better: a filter over it needs no job.
+creates a local relation, and its optimizer interprets expressions over it row by row. That costs ten times as much as a
+scan. For few rows a local relation is better: a filter over it needs no job.
 """
 
 from __future__ import annotations

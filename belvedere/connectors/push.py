@@ -1,8 +1,8 @@
 """Rows that clients push: the journal as a source of epochs.
 
 In: the ingest service, which has checked and written the rows. Out: the rows waiting for the next epoch, and the
-journal's offset for the epoch's row. Unlike a feed it has the rows of all pushed inputs and moves their clocks: a row
-whose result was reported to its sender is never checked again.
+journal's offset for the epoch's row. Unlike a feed it has the rows of all pushed inputs and advances their clocks. A
+row is never checked again after its sender has the result.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ After the cut: let END use an alternative that never moves back. Then a window t
 than the window that starts at the last row before it. The end of that window and the next row (NEXT) suffice for all.
 
 Before the cut: SLIDING windows and windows without END depend on no other window. TUMBLING windows depend on the end of
-the previous window. That end is known at the partition's first row, if all windows have one length, and after a row at
-which every open window ends (an alternative of END on this row alone). Windows with LABEL belong to the block of their
-label. If START depends on the label, the window of the first row after the cut starts first in its block.
+the previous window. It is known at the partition's first row and for windows of one length. It is also known after a
+row at which every open window ends (an alternative of END on this row alone). Windows with LABEL belong to the block of
+their label. If START depends on the label, the window of the first row after the cut starts first in its block.
 """
 
 from __future__ import annotations

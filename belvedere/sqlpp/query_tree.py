@@ -1,8 +1,13 @@
 """The syntax tree of a SQL++ query with the WINDOW BY clause.
 
 In: nothing. Out: immutable types that `parser` creates and all later stages read. Scalar expressions are sqlglot trees
-in a normal form: a variable is an unqualified `exp.Column`, a field an `exp.Dot`, an index or `[*]` an `exp.Bracket`, a
-function call an `exp.Anonymous`, an object an `exp.Struct`. `Missing` and `QueryExpression` are defined here.
+in a normal form. `Missing` and `QueryExpression` are defined here. The others are:
+
+- variable: an unqualified `exp.Column`
+- field: `exp.Dot`
+- index or `[*]`: `exp.Bracket`
+- function call: `exp.Anonymous`
+- object: `exp.Struct`
 
 Source of the clause: Fang, Lychagin, Carey, Tsotras, "WINDOW BY", VLDB Journal 33(3), 2024, sections 3.1 to 3.4.
 """

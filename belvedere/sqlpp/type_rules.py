@@ -43,7 +43,7 @@ UNSUPPORTED: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.CurrentDate: ("CURRENT_DATE", SAME_EVERY_TIME),
     exp.CurrentTimestamp: ("CURRENT_TIMESTAMP", SAME_EVERY_TIME),
 }
-"""Forms that are not part of SQL++ here: the name, and the replacement."""
+"""Unsupported expressions by class: the name for messages, and the replacement."""
 ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(
         ("DATEDIFF", "DATE_DIFF", "TIMESTAMPDIFF"), 'write a - b: a duration, to compare with duration("P7D")'

@@ -14,8 +14,10 @@ from belvedere.time.producers import holding_back
 
 @dataclass(frozen=True)
 class StreamStatus:
-    """Status of an event-time column: its bound (microseconds since 1970; None if it has none), whether the bound
-    ignores idle producers, the producers that hold it back, and the stream's count of late rows."""
+    """Status of an event-time column: its bound, the producers that hold it back, and the stream's late rows.
+
+    `bound` is in microseconds since 1970, None if there is none. `assumed` says that it ignores idle producers.
+    """
 
     stream: str
     column: str

@@ -1,9 +1,12 @@
 """The connector `kafka`: topics as streams, and with a primary key as tables.
 
 In: a source with `servers`, offsets from the epoch's row. Out: exactly the messages of ranges of offsets, as rows.
-`client` connects to a cluster, `topics` lists its contents, `feed` finds new offsets, `ranges` reads, `message_rows`
-and `formats` convert messages to rows in the driver or in Spark's tasks (`read_tasks`), and `message_chunks` collects
-the rows of an epoch; `report` describes topics for people, `sink` sends exports. No source commits offsets to Kafka.
+No source commits offsets to Kafka. The modules:
+
+- `client` connects to a cluster, `topics` lists its contents
+- `feed` finds new offsets, `ranges` reads their messages, in the driver or in Spark's tasks (`read_tasks`)
+- `message_rows` and `formats` convert messages to rows, `message_chunks` collects the rows of an epoch
+- `report` describes topics for users, `sink` sends exports
 """
 
 from __future__ import annotations

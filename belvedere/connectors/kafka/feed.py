@@ -228,7 +228,8 @@ class KafkaFeed:
                 reported.append(
                     f'topic "{topic}" is compacted, and keeps deletions for {kept / 1_000:,.0f} s '
                     f"(delete.retention.ms): this run continues after {away / 1_000:,.0f} s, and some messages are "
-                    "gone; rows deleted in the meantime may remain. To read the topic as it is now, start with a new store"
+                    "gone; rows deleted in the meantime may remain. "
+                    "To read the topic as it is now, start with a new store"
                 )
         return reported
 

@@ -2,9 +2,11 @@
 
 In: a source with a `url`, the offset in the epoch's row: a position in the server's log of changes. Out: the rows of a
 first consistent read, then the inserts, updates and deletes of transactions, with all tables of a transaction in one
-epoch. `server` queries the database, `wal` reads its log, `text_values` converts its texts to columns, `slot` cuts
-epochs for all tables of a source, `feed` is the side of one table, `report` describes tables and the slot for people,
-`sink` is the sink.
+epoch. The modules:
+
+- `server` queries the database, `wal` parses its log, `text_values` converts its texts to columns
+- `slot` divides the log into epochs for all tables of a source, `feed` is the feed of one table
+- `report` describes tables and the slot for users, `sink` is the sink
 """
 
 from __future__ import annotations

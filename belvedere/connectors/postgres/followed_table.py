@@ -124,7 +124,7 @@ class Followed:
         return self._known[id(relation)]
 
     def gained(self, now: TableState) -> list[str]:
-        """Return the columns that were added since."""
+        """Return the columns that the table got after the position was written."""
         if self.position is None or self.position.table.oid != now.oid:
             return []
         before = self.position.table.names

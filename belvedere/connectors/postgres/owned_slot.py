@@ -1,7 +1,7 @@
 """The slot of one store: only this store creates and reads it.
 
 In: a server, the store's notes. Out: the confirmed position of the slot. A slot that exists before the store's first
-epoch, and that the store has not recorded, belongs to another client: reading it would take changes from that client.
+epoch, and that the store has not recorded, belongs to another client. Reading it would take changes from that client.
 """
 
 from __future__ import annotations

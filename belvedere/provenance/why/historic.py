@@ -1,8 +1,8 @@
 """Inputs of operators whose rows depend on history: EMIT, SELECT STREAM, SPL windows.
 
-In: the operator and the requested predicate on its rows. Out: the predicate on its input. Their rows stay as they were
-emitted although the input may have changed since, so input rows are found by columns that do not change: the key, the
-partition, the time of the event.
+In: the operator and the requested predicate on its rows. Out: the predicate on its input. Emitted rows do not
+change when the input changes later. So input rows are found by columns that never change: the key, the partition, the
+time of the event.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Descent:
     seen: dict[int | None, EpochRow | None] = field(default_factory=dict)
 
     def below(self, node: Node, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:
-        """Yield the operators that drop the requested rows, of which an operator is known to have none."""
+        """Yield the operators below that drop the requested rows. The caller knows that `node` has none of them."""
         yield from self.losses[type(node)](self, node, requested, way)
 
     def reached(

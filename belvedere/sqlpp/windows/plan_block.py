@@ -1,8 +1,8 @@
 """Plan a WINDOW BY block for the kernels: the columns that Spark prepares, how boundaries are found, the outputs.
 
 In: the binding tuples before the clause, and the block. Out: the rows' columns, the specification for the kernels, and
-the block with everything about the window replaced by variables over the kernels' output; or `Untranslatable` with the
-reason. It moves no rows.
+the block, in which variables over the kernels' output replace expressions on the window. Raises `Untranslatable` with
+the reason. It moves no rows.
 """
 
 from __future__ import annotations
