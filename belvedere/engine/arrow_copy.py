@@ -1,5 +1,6 @@
-"""Rows that Arrow copies unchanged. A projection of plain columns whose key and access paths are integers or times
-needs no Spark.
+"""Rows that Arrow copies unchanged.
+
+A projection of plain columns whose key and access paths are integers or times needs no Spark.
 
 In: a plan, a relation. Out: the rows of the relation, with `_key` and hashes equal to those of Spark's SQL
 (`belvedere.engine.sql.row_identity`). The hash of a path is Spark's `xxhash64`: XXH64 of each value as eight bytes,

@@ -26,8 +26,9 @@ Final = dict[str, dict[str, int]]
 
 
 def final_below(pipeline: Pipeline, inputs: Known, earlier: Callable[[int], Known] | None = None) -> Final:
-    """Return relation -> column -> bound: rows below it are final. `inputs` are the bounds of the inputs, including
-    those that are never final.
+    """Return relation -> column -> bound: rows below it are final.
+
+    `inputs` are the bounds of the inputs, including those that are never final.
 
     `earlier` returns them as of some microseconds ago (default: the present ones).
     """

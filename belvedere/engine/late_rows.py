@@ -110,7 +110,7 @@ class _Judging:
         self.late_table = catalog.late_of(table.id)
         self.late: Scratch | None = None
         self.times: list[tuple[int, int]] = []
-        """Number of used rows per arrival clock, in order, and how many of them are late."""
+        """Number of used rows and their arrival clock, in order of arrival."""
         self.late_times: list[tuple[int, int]] = []
 
     def admitted(self, parts: Iterable[_ProducerRows]) -> Iterator[pa.Table]:

@@ -180,8 +180,9 @@ class Storage:
         return take is not None
 
     def replace(self, name: str, by: str | None, keys: SomeKeys, rows: NewRows, is_of_key: bool = False) -> Rows:
-        """Make `rows` the only rows of an arranged relation whose `by` is among `keys` (all for None). Return the
-        changes with weights.
+        """Make `rows` the only rows of an arranged relation whose `by` is among `keys` (all for None).
+
+        Return the changes with weights.
 
         `is_of_key`: rows with the same `_key` always have the same value of `by`.
         """

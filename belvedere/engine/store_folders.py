@@ -30,8 +30,9 @@ at 2 GB."""
 def open_state(
     store: Store, root: Path | str | None, run_bytes: int = RUN_BYTES, retain: float = RETAIN, copies: int = COPIES
 ) -> State:
-    """Open the state of a store for writing. `root` is its folder, if named, or a remote address, of which `copies`
-    bytes are held here.
+    """Open the state of a store for writing.
+
+    `root` is its folder, if named, or a remote address, of which `copies` bytes are held here.
 
     Raises B7061 if files are missing, B7064 if they cannot be reached, B7065 if the store's file is a copy of another
     store's.

@@ -39,8 +39,10 @@ class CostedOperator:
     asked: bool = False
     """Whether requests read its rows directly: it is the result of a public view."""
     fixed: Placement | None = None
-    """Place where it must be computed. Operators that the database cannot express are maintained, as are those that
-    would break a promised latency."""
+    """Place where it must be computed.
+
+    Operators that the database cannot express are maintained, as are those that would break a promised latency.
+    """
 
 
 @dataclass(frozen=True)

@@ -130,8 +130,10 @@ class Workload:
 
 @dataclass
 class Sizes:
-    """Rows of plans, and changed rows per epoch. Those of relations are known, others are estimated from their
-    inputs."""
+    """Rows of plans, and changed rows per epoch.
+
+    Those of relations are known, others are estimated from their inputs.
+    """
 
     workload: Workload
     plans: Mapping[str, Node] = field(default_factory=dict)
@@ -263,8 +265,10 @@ NOT_COSTED: dict[type[Node], str] = {
     SplAggregate: "of the order of its input: at most a firing for each row",
     SplJoin: "of the order of its greater input",
 }
-"""Reasons why the other operators have no estimate of their own. They count as having the rows and changes of their
-inputs."""
+"""Reasons why the other operators have no estimate of their own.
+
+They count as having the rows and changes of their inputs.
+"""
 
 
 def maintaining(node: Node, sizes: Sizes, costs: Coefficients) -> float:
@@ -280,15 +284,19 @@ def maintaining(node: Node, sizes: Sizes, costs: Coefficients) -> float:
 
 
 def storing(node: Node, sizes: Sizes, costs: Coefficients) -> float:
-    """Return the seconds of an epoch for writing an operator's changes to the database. Linear operators need a stage
-    of their own for that."""
+    """Return the seconds of an epoch for writing an operator's changes to the database.
+
+    Linear operators need a stage of their own for that.
+    """
     changed = sizes.changed(node)
     return costs.write * changed + (costs.stage / 2 if changed and _has_no_stage(node) else 0.0)
 
 
 def _has_no_stage(node: Node) -> bool:
-    """Return whether all operators of a plan are linear. They have no stage of their own unless their rows are
-    stored."""
+    """Return whether all operators of a plan are linear.
+
+    They have no stage of their own unless their rows are stored.
+    """
     return all(is_linear(n) or isinstance(n, Scan) for n in node.walk())
 
 
@@ -304,8 +312,10 @@ def computing(node: Node, sizes: Sizes, costs: Coefficients, share: float) -> fl
 
 
 def passed_share(node: Node, share: float) -> float:
-    """Return the share of an operator's input that a request reads for a share of its result. Indexes find rows through
-    simple operators."""
+    """Return the share of an operator's input that a request reads for a share of its result.
+
+    Indexes find rows through simple operators.
+    """
     return share if is_linear(node) or isinstance(node, Join | Union) else 1.0
 
 

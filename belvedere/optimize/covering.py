@@ -30,8 +30,10 @@ class ReadBy:
 
 
 def read_by(equal: Iterable[str], ordered: Iterable[str] = ()) -> ReadBy:
-    """Return the columns of a read, each once. The first column of an order counts as equal, since nothing
-    precedes it."""
+    """Return the columns of a read, each once.
+
+    The first column of an order counts as equal, since nothing precedes it.
+    """
     first = dict.fromkeys(equal)
     rest = [c for c in dict.fromkeys(ordered) if c not in first]
     if not first and rest:
@@ -61,8 +63,10 @@ def _matching(order: list[tuple[Place, Place]], before: list[Place]) -> dict[Pla
 
 
 def _with_orders(reads: set[ReadBy]) -> set[ReadBy]:
-    """Return the reads. A read takes the order of another one that begins with exactly its columns, so it needs no
-    index of its own."""
+    """Return the reads.
+
+    A read takes the order of another one that begins with exactly its columns, so it needs no index of its own.
+    """
 
     def with_order(read: ReadBy) -> ReadBy:
         for other in sorted(reads):

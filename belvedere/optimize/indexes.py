@@ -119,8 +119,10 @@ def _of_joins(plan: Node, relation: str) -> Iterator[ReadBy]:
 
 
 def _read_below(read: ReadBy, plan: Node, relation: str) -> ReadBy:
-    """Translate a read to a relation below. It keeps those equal columns that exist there, and its order if all of its
-    columns exist there."""
+    """Translate a read to a relation below.
+
+    It keeps those equal columns that exist there, and its order if all of its columns exist there.
+    """
     equal = [found for name in read.equal for found in _below((name,), plan, relation)]
     whole = len(equal) == len(read.equal)
     return read_by(equal, _below(read.ordered, plan, relation) if whole else ())

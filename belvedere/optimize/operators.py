@@ -140,8 +140,10 @@ def _is_not_there(catalog: Catalog, node: Node) -> bool:
 
 
 def _charge_requests(made: Operators, id_: str) -> None:
-    """Add the cost of requests for a view to each operator below it, if requests compute it. An operator that takes
-    longer than promised is maintained."""
+    """Add the cost of requests for a view to each operator below it, if requests compute it.
+
+    An operator that takes longer than promised is maintained.
+    """
     rate, most = made.workload.requests.get(id_, 0.0), made.workload.latency.get(id_)
     todo: list[tuple[str, Path, float]] = [(id_, (), first_share(made.plans[id_], made.sizes))]
     spent = 0.0  # by the total that the request may compute, on every branch

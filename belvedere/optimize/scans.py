@@ -36,8 +36,10 @@ class ScanningTemplate:
 
 
 def scanning_templates(catalog: Catalog, workload: Workload, costs: Coefficients) -> tuple[ScanningTemplate, ...]:
-    """Return the templates that should scan, those with the fewest requests first. A template changes only if this
-    gains more than `GAIN`."""
+    """Return the templates that should scan, those with the fewest requests first.
+
+    A template changes only if this gains more than `GAIN`.
+    """
     found: list[ScanningTemplate] = []
     chosen = replace(catalog, placement=replace(catalog.placement, scanning=frozenset()))
     for template in sorted(catalog.templates.values(), key=lambda t: workload.templates.get(t.name, 0.0)):

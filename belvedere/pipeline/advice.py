@@ -45,8 +45,9 @@ PART = "in part at read"
 
 @dataclass(frozen=True)
 class ViewAdvice:
-    """A view's places: `maintained`, `at read`, `in part at read`. Costs are estimates in seconds of processor time
-    per second.
+    """A view's places: `maintained`, `at read`, `in part at read`.
+
+    Costs are estimates in seconds of processor time per second.
     """
 
     name: str
@@ -119,8 +120,10 @@ class Advice:
 def advise(
     catalog: Catalog, url: str, expected: Mapping[str, Any], *, greedy: bool = False, costs: Coefficients | None = None
 ) -> Advice:
-    """Return the advice for a script over its store. `expected` is `[optimize]` of the project file. Raises B7063 for a
-    store without an epoch."""
+    """Return the advice for a script over its store.
+
+    `expected` is `[optimize]` of the project file. Raises B7063 for a store without an epoch.
+    """
     store = open_store(url)
     try:
         return advice_of(store, catalog, expected, greedy=greedy, costs=costs)
@@ -186,8 +189,10 @@ def made_operators(catalog: Catalog, workload: Workload, costs: Coefficients | N
 
 
 def placed_views(catalog: Catalog, made: Operators, choice: Choice) -> PlacedViews:
-    """Return the views that requests compute under a choice, in the stored form. Placements that the script sets itself
-    are left out."""
+    """Return the views that requests compute under a choice, in the stored form.
+
+    Placements that the script sets itself are left out.
+    """
     found = {i: made.parts(i, choice.maintained) for i in made.plans if i not in catalog.hints.placed}
     return PlacedViews(
         {i: PlacedView(fingerprint_of(catalog, i), parts) for i, parts in found.items() if parts is not None}
@@ -195,8 +200,10 @@ def placed_views(catalog: Catalog, made: Operators, choice: Choice) -> PlacedVie
 
 
 def choose(store: Store, catalog: Catalog, expected: Mapping[str, Any], costs: Coefficients | None) -> Advice | None:
-    """Store the best choice for a start over a store, and return the advice. Return None if it is today's choice or too
-    little is known."""
+    """Store the best choice for a start over a store, and return the advice.
+
+    Return None if it is today's choice or too little is known.
+    """
     if store.last_epoch() is None:
         return None
     advice = advice_of(store, catalog, expected, costs=costs)

@@ -152,7 +152,7 @@ def _state(relation: Relation, stage: Stage, catalog: Catalog, pipeline: Pipelin
 
 
 def _rows(relation: Relation, stage: Stage, pipeline: Pipeline) -> str:
-    """Return the number of rows in terms of the inputs' rows."""
+    """Return a description of a relation's number of rows, in terms of its inputs."""
     if relation.append_only:
         return "unbounded: it is append-only"
     held = stage.holds(relation)

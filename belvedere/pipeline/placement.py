@@ -64,8 +64,10 @@ def fingerprint_of(catalog: Catalog, id_: str) -> str:
 
 
 def whole_plan(catalog: Catalog, id_: str) -> Node:
-    """Return a view's plan down to public relations, except those that the script itself marks as not stored. These are
-    the operators of a choice."""
+    """Return a view's plan down to public relations, except those that the script itself marks as not stored.
+
+    These are the operators of a choice.
+    """
     at_read = {i for i, placed in catalog.hints.placed.items() if placed is Placement.AT_READ}
     private = {i: v.plan for i, v in catalog.views.items() if i not in catalog.public or i in at_read}
     return inline(catalog.views[id_].plan, private.get)
@@ -90,8 +92,10 @@ def with_choice(catalog: Catalog, choice: PlacedViews) -> Catalog:
 
 
 def with_view_at_read(catalog: Catalog, id_: str, parts: Collection[Path] = ()) -> Catalog:
-    """Return the catalog with a view that is computed at read time, except for some parts. Raises B8024 if this is not
-    possible."""
+    """Return the catalog with a view that is computed at read time, except for some parts.
+
+    Raises B8024 if this is not possible.
+    """
     view = catalog.views[id_]
     plan, made = whole_plan(catalog, id_), dict[str, View]()
     for number, path in enumerate(sorted(parts), 1):

@@ -40,8 +40,10 @@ class Draft:
     paths: list[Path] = field(default_factory=list)
 
     def path(self, exprs: tuple[Expr, ...], types: tuple[pa.DataType, ...], stored: bool = True) -> str:
-        """Return the name of the access path by these expressions, and create it on first use. A path stays stored once
-        a caller asked for it to be stored."""
+        """Return the name of the access path by these expressions, and create it on first use.
+
+        A path stays stored once a caller asked for it to be stored.
+        """
         for n, known in enumerate(self.paths):
             if known.exprs == exprs and known.types == types:
                 self.paths[n] = replace(known, stored=known.stored or stored)
@@ -259,8 +261,10 @@ class Builder:
         return source if time in event_time_columns(source, known) else None
 
     def hash_changes(self, source: Node, slots: tuple[Slot, ...], partition: Partition) -> tuple[Slot, ...]:
-        """Add the hash of the group to the changes of an append-only relation. This saves the query that finds the
-        groups."""
+        """Add the hash of the group to the changes of an append-only relation.
+
+        This saves the query that finds the groups.
+        """
         base = base_scan(source)
         if base is None or len(slots) != 1 or not self.drafts[slots[0].relation].relation.append_only:
             return slots
@@ -272,8 +276,10 @@ class Builder:
 def _with_internal(
     relations: Mapping[str, Relation], stages: list[Stage], served: frozenset[str]
 ) -> Iterator[tuple[str, Relation]]:
-    """Mark the columns of operators' own relations that no reader reads. A change of these columns alone is not a
-    change."""
+    """Mark the columns of operators' own relations that no reader reads.
+
+    A change of these columns alone is not a change.
+    """
     readers: dict[str, list[frozenset[str] | None]] = {}
     for stage in stages:
         for slot in stage.slots:

@@ -41,8 +41,10 @@ WAITING = "$waiting"
 
 @dataclass(frozen=True)
 class ClockStage(Stage):
-    """Stage of a filter on now(). `plan` gives rows their times; `waiting` is the relation of rows that have not
-    entered yet."""
+    """Stage of a filter on now().
+
+    `plan` gives rows their times; `waiting` is the relation of rows that have not entered yet.
+    """
 
     waiting: str | None
 
@@ -88,8 +90,10 @@ class ClockStage(Stage):
         return min((t for t in times if t is not None), default=FOREVER)
 
     def _due(self, waiting: str, work: Work, changed: Rows, now: int) -> Rows:
-        """Return the waiting rows whose time to enter has come. Replace the waiting rows of changed keys first, and
-        store those that enter later."""
+        """Return the waiting rows whose time to enter has come.
+
+        Replace the waiting rows of changed keys first, and store those that enter later.
+        """
 
         def waits(batch: pa.RecordBatch) -> pa.Array:
             later = pc.and_(coming(batch), pc.greater(batch.column(ENTER), now))

@@ -118,8 +118,10 @@ def _computed(
 
 
 def _flagged(node: Aggregate) -> Node:
-    """Replace the counts of an aggregate by flags that say whether rows exist. Most changes of rows then change no
-    flag."""
+    """Replace the counts of an aggregate by flags that say whether rows exist.
+
+    Most changes of rows then change no flag.
+    """
     some = (exp.GT(this=column(i.name), expression=exp.Literal.number(0)) for i in node.aggregates)
     flags = [replace(i, expr=test, type=pa.bool_()) for i, test in zip(node.aggregates, some, strict=True)]
     return Project(node, (*(item_of(node.schema[k.name]) for k in node.keys), *flags))

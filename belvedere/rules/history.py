@@ -1,5 +1,6 @@
-"""History: every version of a relation's rows. A row that is deleted or changed stays, with the epochs in which it was
-valid.
+"""History: every version of a relation's rows.
+
+A row that is deleted or changed stays, with the epochs in which it was valid.
 
 A valid version has the `_key` of its row; an ended version has its end appended to the `_key`. The epoch row records
 from when on the history is complete; reads of an earlier state are refused.
@@ -115,8 +116,10 @@ def _dated(rows: pa.Table, when: tuple[object, object], epoch: str, time: str) -
 
 
 def _forget(name: str, retention: int, work: Work) -> None:
-    """Drop versions that ended longer ago than `retention`. States before the end of the last dropped version are no
-    longer known."""
+    """Drop versions that ended longer ago than `retention`.
+
+    States before the end of the last dropped version are no longer known.
+    """
     last = work.clock - timedelta(microseconds=retention)
     old = work.storage.look_up_range(name, UNTIL_TIME, None, last)
     ends = [(pc.max(b.column(UNTIL_EPOCH)).as_py(), pc.max(b.column(UNTIL_TIME)).as_py()) for b in old if b.num_rows]

@@ -19,8 +19,10 @@ from belvedere.schema import INGEST_TIME
 
 @dataclass(frozen=True)
 class IngestStage(Stage):
-    """Stage of an input: rows stamped with their keys and hashes. The epoch receives the arrived rows and runs these
-    stages first."""
+    """Stage of an input: rows stamped with their keys and hashes.
+
+    The epoch receives the arrived rows and runs these stages first.
+    """
 
     rule = "ingest"
     is_result = True

@@ -34,8 +34,10 @@ class KeyRange:
 
 
 def changes_of(delta: pa.Table, path: str, column: str) -> list[KeyRange] | None:
-    """Return the positions of the changes per key. Return None if a change has no position or there are many keys; then
-    all rows of the keys are read."""
+    """Return the positions of the changes per key.
+
+    Return None if a change has no position or there are many keys; then all rows of the keys are read.
+    """
     if delta[column].null_count:
         return None
     places = pa.table({"key": delta[path], "at": numbers(delta[column])})
@@ -66,8 +68,10 @@ class Spans:
         return True
 
     def rows(self, key: int, begin: int | None, end: int | None) -> pa.Table:
-        """Return the rows from one position to another; None = to the edge. NULLs sort lowest. Raise TooMuch if the
-        driver has no room."""
+        """Return the rows from one position to another; None = to the edge.
+
+        NULLs sort lowest. Raise TooMuch if the driver has no room.
+        """
         reader = self.work.storage.look_up_span(self.relation, self.path, key, self.column, begin, end)
         batches: list[pa.RecordBatch] = []
         self.sizes[key] = 0

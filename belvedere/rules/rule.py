@@ -18,8 +18,10 @@ from belvedere.rules.builder import Builder, StageOwner
 
 @dataclass(frozen=True)
 class Refusal:
-    """Reason why a rule does not maintain an operator for which it is made. `explain` shows the reason beside the
-    chosen rule."""
+    """Reason why a rule does not maintain an operator for which it is made.
+
+    `explain` shows the reason beside the chosen rule.
+    """
 
     reason: str
 
@@ -58,8 +60,11 @@ Maintain = Callable[[], Relation]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule. `applies` returns a way to maintain an operator, a refusal with its reason, or None if the rule is not
-    made for the operator."""
+    """A rule.
+
+    `applies` returns a way to maintain an operator, a refusal with its reason, or None if the rule is not made for the
+    operator.
+    """
 
     name: str
     applies: Callable[[Site], Maintain | Refusal | None]

@@ -60,8 +60,9 @@ def is_cluster(spark: SparkSession) -> bool:
 
 
 def cluster_settings(master: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return settings of a session on a cluster, in addition to those of every session. Raises B7035 if a standalone
-    master cannot be reached.
+    """Return settings of a session on a cluster, in addition to those of every session.
+
+    Raises B7035 if a standalone master cannot be reached.
 
     Executors connect to the driver at the address from which it reaches the master, unless `spark.driver.host` sets
     another one.

@@ -1,5 +1,6 @@
-"""Choice whether Spark compiles a query to Java classes. This pays only for many rows, and takes most of the time of
-the first epochs.
+"""Choice whether Spark compiles a query to Java classes.
+
+This pays only for many rows, and takes most of the time of the first epochs.
 
 In: a session, and per query whether its rows are few. Out: the session's settings. `restore` resets the session's
 original settings.

@@ -168,8 +168,9 @@ class SparkCompute:
         return Rows(schema=schema, files=(path,), count=pq.read_metadata(path).num_rows)
 
     def compute(self, sql: str, schema: pa.Schema | None = None, ordered: bool = False) -> Rows:
-        """Run one query; without a schema, in its own types. A query over few rows waits for those of other stages,
-        unless an order is requested.
+        """Run one query; without a schema, in its own types.
+
+        A query over few rows waits for those of other stages, unless an order is requested.
 
         If its inputs are large, or its result turns out to be, executors write the rows to scratch files.
         """

@@ -128,7 +128,9 @@ def answer_template(
     now: datetime | None = None,
 ) -> pa.Table:
     """Return the answer of a template without parameters over the rows of the catalog's inputs (by id), in its order.
-    `now` is `now()`."""
+
+    `now` is `now()`.
+    """
     now = now or datetime.now(UTC)
     # rows are read once, so they only ever arrive
     inputs = {i: replace(t, kind=InputKind.IMPORT) for i, t in catalog.inputs.items()}
@@ -198,8 +200,9 @@ def _frame(spark: SparkSession, rows: Rows) -> DataFrame:
 def read_table(
     spark: SparkSession, table: str, path: Path, columns: Sequence[Column], scans: bool = True
 ) -> RowsOfFiles:
-    """Read all rows of a file, or of the files of a directory in the order of their names. Many rows do not come to the
-    driver.
+    """Read all rows of a file, or of the files of a directory in the order of their names.
+
+    Many rows do not come to the driver.
 
     `scans`: whether Spark can read files by itself.
     """

@@ -110,8 +110,10 @@ class Arrangement:
         yield from self._rows(self._counted(1, found))
 
     def least(self, column: str) -> int | None:
-        """Return the least number of a row in a range column, as of the last epoch, or None if all are NULL or there
-        are no rows."""
+        """Return the least number of a row in a range column, as of the last epoch.
+
+        Return None if there are no rows, or only NULLs.
+        """
         found = [n for run in self.new if (n := _least_living(run, column)) is not None]
         for run, least in self._fences_of(column).in_order():
             if found and min(found) <= least:

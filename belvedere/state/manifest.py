@@ -1,5 +1,6 @@
-"""The manifest: the list of the valid runs after an epoch, as a piece of the epoch's file. The epoch's row holds its
-place.
+"""The manifest: the list of the valid runs after an epoch, as a piece of the epoch's file.
+
+The epoch's row holds its place.
 
 In: arrangements. Out: a record batch with one JSON text, complete or a difference; and the arrangements read back. A
 run is valid only if a manifest names it.

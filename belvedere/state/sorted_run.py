@@ -1,5 +1,6 @@
-"""A run: some rows of a relation, sorted, with an index for every access path and range column. Rows are marked dead,
-never changed.
+"""A run: some rows of a relation, sorted, with an index for every access path and range column.
+
+Rows are marked dead, never changed.
 
 In: rows as Arrow. Out: positions of the rows found, and the rows. A run is one record batch: the rows' columns, then
 for each index the sorted numbers (`$n:`) and the rows' positions in that order (`$p:`), and for hashes except the first
@@ -312,7 +313,10 @@ class Run:
         self.lost_apart += count
 
     def unearth(self) -> None:
-        """Forget the deaths recorded in files in this epoch, after its other marks were removed."""
+        """Forget the rows that died in this epoch according to files.
+
+        Call it after the other marks of the epoch were removed.
+        """
         self.carried_place = None
         if not self.died_apart:
             return

@@ -32,9 +32,9 @@ DEAD_PLACES = 8
 CHAIN = 32
 """Maximum number of manifests that a start reads: a complete one and differences."""
 WHOLE = 8
-"""Bytes of an epoch, as a multiple of the first manifest, above which it writes a complete manifest.
+"""Bytes of an epoch, as a multiple of the last complete manifest, above which it writes a complete one.
 
-Later ones then keep no large file in use.
+Later epochs then keep no large file in use.
 """
 COPIES = 10 << 30
 """Maximum bytes of copies of a remote state.
@@ -83,8 +83,10 @@ class State:
         remote: Remote | None = None,
         copies: int = COPIES,
     ):
-        """Open the state. `at` is the place of the last manifest, None for a new store. For a `remote` state the folder
-        has copies, of about `copies` bytes.
+        """Open the state.
+
+        `at` is the place of the last manifest, None for a new store. For a `remote` state the folder has copies, of
+        about `copies` bytes.
 
         Raises B7061 if it cannot be read, B7064 if it cannot be reached.
         """
@@ -115,8 +117,9 @@ class State:
         self._pass: ChecksumPass | None = None
 
     def start_checking(self) -> None:
-        """Check that all files exist, and start a check of all checksums in the background. Copies are verified when
-        they are read.
+        """Check that all files exist, and start a check of all checksums in the background.
+
+        Copies are verified when they are read.
 
         Raises B7061 if a file is missing at the state's place.
         """

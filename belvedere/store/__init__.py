@@ -41,8 +41,9 @@ def open_store(url: str, *, migrate: bool = False) -> Store:
 
 
 def migrate_store(url: str) -> tuple[Migration, ...]:
-    """Upgrade a store of an earlier version in one transaction, and return the steps taken. Do nothing if no store
-    exists.
+    """Upgrade a store of an earlier version in one transaction, and return the steps taken.
+
+    Do nothing if no store exists.
 
     Raises B7006 if a runner of the earlier version uses it, B7016 if a newer version wrote it.
     """
@@ -89,8 +90,10 @@ def open_reader(url: str, seconds: float | None = None) -> Reader:
 
 
 def open_served_reader(url: str, seconds: float | None, connections: int) -> AnsweringReader:
-    """Open a reader as `open_reader` does, for a process that only answers requests. A reader of a server runs on the
-    event loop (`LoopReader`)."""
+    """Open a reader as `open_reader` does, for a process that only answers requests.
+
+    A reader of a server runs on the event loop (`LoopReader`).
+    """
     return dialect_of(url).served_reader(url, seconds, connections)
 
 

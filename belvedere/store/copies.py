@@ -15,8 +15,10 @@ from belvedere.store.protocol import Snapshot
 
 
 def snapshot(url: str) -> Snapshot:
-    """Open a snapshot of the store. Raises B7001 and B7005 if the store cannot be opened, B7014 if it has no tables
-    yet."""
+    """Open a snapshot of the store.
+
+    Raises B7001 and B7005 if the store cannot be opened, B7014 if it has no tables yet.
+    """
     return dialect_of(url).snapshot(url)
 
 

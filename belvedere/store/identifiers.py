@@ -28,8 +28,9 @@ _RESERVED_PREFIXES = ("sqlite_", SYSTEM)
 
 
 def stored_name(name: str) -> str:
-    """Return the name of a relation or column in the store. It is unchanged unless a database would reject or
-    cut it.
+    """Return the name of a relation or column in the store.
+
+    It is unchanged unless a database would reject or cut it.
     """
     folded = name.lower()
     if name in RECORDS:

@@ -27,8 +27,10 @@ ASIDE = "aside"
 
 @dataclass(frozen=True)
 class Layout:
-    """The stored form of `table` in `dialect`. `aside`: the table exists beside the one that it replaces, which keeps
-    the name until the commit."""
+    """The stored form of `table` in `dialect`.
+
+    `aside`: the table exists beside the one that it replaces, which keeps the name until the commit.
+    """
 
     dialect: Dialect
     table: StoredTable
@@ -115,8 +117,10 @@ class Layout:
         return self.dialect.lies_by_number and self.table.identity != KEY
 
     def indexes(self) -> dict[str, str]:
-        """Return the indexes of the table: name -> CREATE INDEX statement. The first is the unique index of the rows'
-        identity."""
+        """Return the indexes of the table: name -> CREATE INDEX statement.
+
+        The first is the unique index of the rows' identity.
+        """
         if self.table.query:
             return {}
         own = (self.table.identity,)

@@ -33,8 +33,10 @@ __all__ = ["CHUNK_BYTES", "KEY", "WEIGHT", "EpochRow", "Lease", "Reader", "Snaps
 
 @dataclass(frozen=True)
 class EpochRow:
-    """A committed epoch. `clock` is now(); `offsets` maps each source's name to its offset; `bounds` and `extra` are
-    JSON documents."""
+    """A committed epoch.
+
+    `clock` is now(); `offsets` maps each source's name to its offset; `bounds` and `extra` are JSON documents.
+    """
 
     epoch: int
     clock: datetime
@@ -59,8 +61,10 @@ class Transaction(Protocol):
 
     @property
     def is_late(self) -> bool:
-        """Return whether the database has no open transaction before the first change. Changes should then start when
-        all rows are ready."""
+        """Return whether the database has no open transaction before the first change.
+
+        Changes should then start when all rows are ready.
+        """
 
     def lookup(self, table: str, keys: pa.Array | None = None) -> pa.RecordBatchReader:
         """Return the rows whose `_key` is among `keys` as of now in this transaction; all rows for None.
@@ -82,8 +86,9 @@ class Transaction(Protocol):
         """Insert rows whose `_key`s are new: the fast path for streams."""
 
     def append_apart(self, table: StoredTable, put: Callable[[Any], pa.Table], rows: int) -> Callable[[], None] | None:
-        """Let tasks of other processes write `rows` new rows. Return the function that then adds them to the table, or
-        None.
+        """Let tasks of other processes write `rows` new rows.
+
+        Return the function that then adds them to the table, or None.
 
         `put` runs a task's function over the rows.
         """
@@ -104,8 +109,10 @@ class Transaction(Protocol):
         """Return the increase in rows since the start of the transaction, without reading the table."""
 
     def commit(self, row: EpochRow) -> None:
-        """Insert the epoch row and commit. Refused unless the previous epoch is the last one and this writer still
-        holds the lease."""
+        """Insert the epoch row and commit.
+
+        Refused unless the previous epoch is the last one and this writer still holds the lease.
+        """
 
     def rollback(self) -> None:
         """Roll back all changes."""
@@ -143,8 +150,10 @@ class Reader(AnsweringReader, Protocol):
     """A reader that can run in any process, and can also read whole tables."""
 
     def rows(self, table: StoredTable, as_of: AsOf | None = None) -> pa.Table:
-        """Return all rows of a table in the catalog's types, as `StoredTable.arrow`. For a history with `as_of`, return
-        the rows that were valid then."""
+        """Return all rows of a table in the catalog's types, as `StoredTable.arrow`.
+
+        For a history with `as_of`, return the rows that were valid then.
+        """
 
     def rows_together(
         self,
@@ -175,8 +184,9 @@ class Store(Protocol):
         """Extend the lease of an owner that lost its connection. Raises B7007 as `renew`."""
 
     def holder(self) -> str | None:
-        """Return the owner of the lease, or None if it is free, has expired, or its process has ended. Locks
-        nothing.
+        """Return the owner of the lease, or None if it is free, has expired, or its process has ended.
+
+        Locks nothing.
         """
 
     def verify_lease(self) -> None:
@@ -197,8 +207,10 @@ class Store(Protocol):
         """Return the tables as they are stored now, with their fingerprints."""
 
     def create(self, tables: Sequence[StoredTable]) -> None:
-        """Create missing tables and indexes in one transaction. An existing table with the same name and definition is
-        kept."""
+        """Create missing tables and indexes in one transaction.
+
+        An existing table with the same name and definition is kept.
+        """
 
     def drop(self, names: Sequence[str]) -> None: ...
 

@@ -30,8 +30,10 @@ class ShownView:
 
 @dataclass(frozen=True)
 class ViewSchema:
-    """The place of these views in a database. `taken` are names there, in lower case, of objects that are not
-    Belvedere's."""
+    """The place of these views in a database.
+
+    `taken` are names there, in lower case, of objects that are not Belvedere's.
+    """
 
     schema: str = ""
     """Schema of the views. Empty: beside the tables, under names that begin with `views_`."""

@@ -52,8 +52,10 @@ def _schema(text: str) -> pa.Schema:
 
 @contextlib.contextmanager
 def suppress_unreadable() -> Iterator[None]:
-    """Ignore a store that does not exist or cannot be read. Errors for a store of another version are raised: its
-    columns exist but are unknown."""
+    """Ignore a store that does not exist or cannot be read.
+
+    Errors for a store of another version are raised: its columns exist but are unknown.
+    """
     try:
         yield
     except BelvedereError as error:

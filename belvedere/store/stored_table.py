@@ -1,5 +1,6 @@
-"""The stored form of a relation: the definition from which a store creates a table and readers read it. It runs no
-SQL.
+"""The stored form of a relation: the definition from which a store creates a table and readers read it.
+
+It runs no SQL.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ class StoredTable:
     ranges: tuple[str, ...] = ()
     indexes: tuple[tuple[str, ...], ...] = ()
     fingerprint: str = ""
-    """Fingerprint of the plan that defines the table. A table with the same name and another fingerprint is another
-    table."""
+    """Fingerprint of the plan that defines the table.
+
+    A table with the same name and another fingerprint is another table.
+    """
     order: tuple[tuple[str, bool, bool], ...] = ()
     """A view's own order: (column, descending, NULLs first)."""
     query: str = ""

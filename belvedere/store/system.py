@@ -8,8 +8,11 @@ from __future__ import annotations
 from belvedere.store.identifiers import SYSTEM
 
 FORMAT = "7"
-"""Format of the store. It changes if stored forms or these tables change so that an older version would misread them;
-then `belvedere.store.migrations` gets a step."""
+"""Format of the store.
+
+It changes if stored forms or these tables change so that an older version would misread them; then
+`belvedere.store.migrations` gets a step.
+"""
 FORMAT_OF = "_format"
 """Name of the document with the store's format."""
 WRITTEN_BY = "_written_by"

@@ -59,8 +59,10 @@ class Looked:
 
 
 def look_at(catalog: Catalog, project: ProjectSettings, finder: SourceTables, rows: int) -> list[Looked]:
-    """Return the results of all imported tables, in the order of the script. An unavailable source is tried
-    only once."""
+    """Return the results of all imported tables, in the order of the script.
+
+    An unavailable source is tried only once.
+    """
     with ExitStack() as stack, _without_rows("belvedere.late"):
         spark = _starting(stack, project)
         return [

@@ -31,8 +31,10 @@ Sizes = Mapping[str, Size]
 
 
 def explain_script(path: Path, *, view: str | None, sql: str | None, json: bool, state: str | None = None) -> int:
-    """Print how the views of a script are maintained. `sql` names a view to print as standard SQL, `state` a store to
-    measure."""
+    """Print how the views of a script are maintained.
+
+    `sql` names a view to print as standard SQL, `state` a store to measure.
+    """
     text = read_script(path)
     project = load_project(path.parent)
     compiled = compile_script(text, path=path, project=with_columns_at_hand(project, path), store=state)
@@ -79,8 +81,10 @@ def unknown_view(catalog: Catalog, name: str) -> BelvedereError:
 
 
 def measure(url: str, root: Path | str | None = None) -> Sizes:
-    """Return rows and bytes of each relation: of its table, and of its runs. `root` is the place of its state, if
-    named."""
+    """Return rows and bytes of each relation: of its table, and of its runs.
+
+    `root` is the place of its state, if named.
+    """
     store, reader = open_store(url), open_reader(url)
     try:
         sizes = {n: Size(rows, size) for n, (rows, size) in store.size().items()}

@@ -64,8 +64,10 @@ class _Records(logging.Handler):
 
 @contextmanager
 def logged(log: LogFormat) -> Iterator[None]:
-    """Open a context in which records of logging, and the error that ends it, are also lines of the log. Raises
-    `typer.Exit` 1 after an error."""
+    """Open a context in which records of logging, and the error that ends it, are also lines of the log.
+
+    Raises `typer.Exit` 1 after an error.
+    """
     if log is LogFormat.TEXT:
         yield
         return
@@ -81,8 +83,10 @@ def logged(log: LogFormat) -> Iterator[None]:
 
 
 class LogLines:
-    """A run's display as log lines. The address is printed on stdout, as an object with `as_json`; each epoch, and each
-    view that it changed, is logged."""
+    """A run's display as log lines.
+
+    The address is printed on stdout, as an object with `as_json`; each epoch, and each view that it changed, is logged.
+    """
 
     def __init__(self, as_json: bool, stream: IO[str] | None = None):
         self._out, self._as_json = stream or sys.stdout, as_json

@@ -131,8 +131,10 @@ def reported_at(reported: int, patience: float) -> float:
 
 
 def _own(stream: IO[str]) -> IO[str]:
-    """Return the same file under a descriptor of its own. While Spark's process starts, output to stderr is
-    redirected."""
+    """Return the same file under a descriptor of its own.
+
+    While Spark's process starts, output to stderr is redirected.
+    """
     try:
         return os.fdopen(os.dup(stream.fileno()), "w", encoding="utf-8", errors="replace")
     except (OSError, ValueError, AttributeError):  # a stream of a test, or none

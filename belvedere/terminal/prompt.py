@@ -38,8 +38,10 @@ class WordCompleter(Completer):
 
 
 def prompt_session(words: Callable[[], Words], **terminal: Any) -> PromptSession[str]:
-    """Return a prompt with history and completion. `terminal` are its input and output if they are not the
-    terminal's."""
+    """Return a prompt with history and completion.
+
+    `terminal` are its input and output if they are not the terminal's.
+    """
     keys = KeyBindings()
 
     @keys.add("enter")

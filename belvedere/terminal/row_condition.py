@@ -28,8 +28,10 @@ ADVICE = "write `column = value`, with AND between them"
 
 
 def predicate_of_condition(view: str, condition: str, known: Vocabulary) -> RowPredicate:
-    """Return the rows of a view, named with or without backticks, for which a condition is TRUE. Raises diagnostics
-    with places in it."""
+    """Return the rows of a view, named with or without backticks, for which a condition is TRUE.
+
+    Raises diagnostics with places in it.
+    """
     if not condition.strip():
         raise fail("B8114", "the condition must compare columns of the row with literals", hint=ADVICE)
     name = ".".join(written(part) for part in view.replace("`", "").split("."))
@@ -68,8 +70,10 @@ def show_refused(error: BelvedereError, condition: str, *, json: bool) -> None:
 
 
 def _in_condition(diagnostic: Diagnostic, by: int, condition: str, columns: Sequence[str]) -> Diagnostic:
-    """Return a diagnostic of a query with its places in the condition. It hints that an unknown column may be meant as
-    a text."""
+    """Return a diagnostic of a query with its places in the condition.
+
+    It hints that an unknown column may be meant as a text.
+    """
     found = in_other_text(diagnostic, QUERY_FILE, by, FILE)
     word = "" if found.span is None else condition[found.span.start : found.span.end]
     if found.code == "B2002" and word and word.upper() not in OTHER_NAMES and nearest_name(word, columns) is None:

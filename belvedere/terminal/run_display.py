@@ -237,8 +237,10 @@ def rows_a_second(progress: EpochProgress) -> float:
 
 
 def by_name(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return counts under the names of the script. Operators' own state (`Hot$1`) is left out; earlier definitions
-    (`Hot~1`) count under their names."""
+    """Return counts under the names of the script.
+
+    Operators' own state (`Hot$1`) is left out; earlier definitions (`Hot~1`) count under their names.
+    """
     shown: dict[str, int] = {}
     for id_, count in counts.items():
         if "$" not in id_:

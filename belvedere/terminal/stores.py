@@ -46,8 +46,10 @@ def compile_over_store(
 
 
 def sound_project(script: Path) -> ProjectSettings:
-    """Return the project of a script, for commands that do not compile it. Raises errors in its file, since it could
-    name another store."""
+    """Return the project of a script, for commands that do not compile it.
+
+    Raises errors in its file, since it could name another store.
+    """
     project = load_project(script.parent)
     if has_errors(project.diagnostics):
         raise BelvedereError(project.diagnostics)

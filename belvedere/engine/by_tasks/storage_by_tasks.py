@@ -40,7 +40,7 @@ class _Job:
 
 
 class StorageByTasks:
-    """Look-ups and changes by tasks, if tasks are worthwhile."""
+    """Look-ups and changes by tasks, used if there are enough rows."""
 
     def __init__(self, state: State, compute: Compute):
         self.state, self.compute = state, compute

@@ -42,8 +42,9 @@ class Planned:
 def plan_tables(
     catalog: Catalog, pipeline: Pipeline, store: Store, state: State, again: Collection[str] = frozenset()
 ) -> Planned:
-    """Compare the relations that the pipeline needs with the stored ones. The rows of inputs in `again` can be re-read
-    from their sources.
+    """Compare the relations that the pipeline needs with the stored ones.
+
+    The rows of inputs in `again` can be re-read from their sources.
 
     Raises BelvedereError B7030 if a view must be rebuilt from rows that were not kept, B7031 if a pushed input has
     changed.

@@ -1,5 +1,6 @@
-"""Inputs with KEEP from which no row has been removed yet. A new or corrected view over them is computed from their own
-tables.
+"""Inputs with KEEP from which no row has been removed yet.
+
+A new or corrected view over them is computed from their own tables.
 
 In: the store's last epoch, the numbers of rows of tables. Out: these inputs, and their rows so far, with their original
 stamps. Once a row has been removed, the answer would be incomplete.

@@ -24,8 +24,9 @@ from belvedere.state.fingerprint import DIGEST
 
 
 def definition_fingerprints(pipeline: Pipeline, as_if: Mapping[str, Schema] | None = None) -> dict[str, str]:
-    """Return a fingerprint per relation: of its rule, its plan and all its inputs. A change therefore affects all
-    relations above.
+    """Return a fingerprint per relation: of its rule, its plan and all its inputs.
+
+    A change therefore affects all relations above.
 
     `as_if` are columns of inputs, and of histories, that replace those of the pipeline.
     """

@@ -58,8 +58,9 @@ def compare_tables(
     waiting: Collection[str] = frozenset(),
     resumed: frozenset[str] = frozenset(),
 ) -> TablePlan:
-    """Return the plan for each relation. It does not check whether the needed rows exist; `readable` inputs can be
-    re-read.
+    """Return the plan for each relation.
+
+    It does not check whether the needed rows exist; `readable` inputs can be re-read.
 
     All earlier rows of `held` inputs are in their own tables. `waiting` relations are in quarantine, and their missed
     changes were kept since they were fresh: nothing is rebuilt for them. `resumed` relations have changed and continue
@@ -164,8 +165,9 @@ def reads_rows(stage: Stage, slot: Slot, relations: Mapping[str, Relation]) -> b
 def with_forgotten(
     pipeline: Pipeline, fresh: frozenset[str], forgetful: frozenset[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Add the relations that lack rows for a rebuild. State that is missing, or has dropped rows, is rebuilt too, with
-    everything that it feeds.
+    """Add the relations that lack rows for a rebuild.
+
+    State that is missing, or has dropped rows, is rebuilt too, with everything that it feeds.
 
     `forgetful` are the relations of the store that drop rows; a changed script may need these for longer. The second
     set are the relations rebuilt from the state of their own stage, which is unchanged.
@@ -204,8 +206,9 @@ def make_tables(
     compute: Compute,
     past: Mapping[str, Rows],
 ) -> Callable[[Store], None]:
-    """Move rows to their new places, inside an open epoch. Return the function that does the work in the database,
-    after the reads.
+    """Move rows to their new places, inside an open epoch.
+
+    Return the function that does the work in the database, after the reads.
 
     `past` are the rows so far of the inputs that are re-read.
     """

@@ -15,8 +15,9 @@ from belvedere.store.stored_table import StoredTable
 
 @dataclass(frozen=True)
 class TablePlan:
-    """Tables of the database and arrangements. `fresh` relations are filled from their inputs, `copied` ones from their
-    own rows.
+    """Tables of the database and arrangements.
+
+    `fresh` relations are filled from their inputs, `copied` ones from their own rows.
 
     `copied` gives the destination of a relation's rows: its table or its arrangement. Among the fresh ones, `restored`
     ones are filled from the state of their own stage.

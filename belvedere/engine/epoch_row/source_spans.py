@@ -84,8 +84,9 @@ class PastSpan:
 def record_spans(
     spans: Iterable[SourceSpan], taken: Mapping[str, StampedRows], epoch: int, clock: datetime, next_uid: int
 ) -> tuple[pa.Table, int]:
-    """Return the rows of `SPANS`, and the next free number. `taken` are the rows that the epoch created from the
-    inputs.
+    """Return the rows of `SPANS`, and the next free number.
+
+    `taken` are the rows that the epoch created from the inputs.
 
     Rows of an input that no view reads yet are also numbered, from `next_uid` on.
     """

@@ -127,8 +127,9 @@ class Quarantine:
     def after(
         self, error: StageFailure | RowsTouched, attempt: Attempt, epoch: int, clock: datetime, empty: Collection[str]
     ) -> Attempt:
-        """Return the attempt after a failed one, in epoch number `epoch`. Raises the failure if the view must not be
-        quarantined.
+        """Return the attempt after a failed one, in epoch number `epoch`.
+
+        Raises the failure if the view must not be quarantined.
 
         `empty` are relations that no epoch has filled.
         """
@@ -200,8 +201,9 @@ class Quarantine:
     def note_missed(
         self, attempt: Attempt, context: EpochContext, explaining: Callable[[str], AbstractContextManager[None]]
     ) -> Attempt:
-        """Keep the changes that stages in quarantine miss in this epoch. A stage whose changes cannot be kept is
-        marked.
+        """Keep the changes that stages in quarantine miss in this epoch.
+
+        A stage whose changes cannot be kept is marked.
 
         `explaining` attributes errors of a relation's stage to its view.
         """

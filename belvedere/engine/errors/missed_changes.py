@@ -1,5 +1,6 @@
-"""Changes that stages in quarantine have missed. They are kept until these stages process them, if the rows themselves
-are not kept.
+"""Changes that stages in quarantine have missed.
+
+They are kept until these stages process them, if the rows themselves are not kept.
 
 In: the changes of the relations that such stages read, epoch by epoch. Out: the changes since an epoch as those of one
 epoch. They are stored in arrangements beside the state, so the epoch's transaction includes them.

@@ -62,7 +62,7 @@ class Isolation:
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
-        """The fingerprints of all relations."""
+        """Return the fingerprints of all relations."""
         return definition_fingerprints(self.pipeline)
 
     def downstream(self, stage: str) -> frozenset[str]:

@@ -1,5 +1,6 @@
-"""WINDOW BY and recursion inside a plan. Such operators have no SQL text, so their rows become temporary views that the
-rest of the plan scans.
+"""WINDOW BY and recursion inside a plan.
+
+Such operators have no SQL text, so their rows become temporary views that the rest of the plan scans.
 
 In: a plan. Out: the plan over scans, and the operators behind them, innermost first. Nothing is computed here.
 """
@@ -32,8 +33,9 @@ Apart = WindowOperator | RecursionOperator
 def split_windows(
     plan: Node, view_of: Callable[[str], str], clock: str, known: dict[Node, str] | None = None
 ) -> tuple[Node, tuple[Apart, ...]]:
-    """Return the plan with scans `w0`, `w1`, ... in place of these operators. `view_of` and `clock` are as for
-    `render`.
+    """Return the plan with scans `w0`, `w1`, ... in place of these operators.
+
+    `view_of` and `clock` are as for `render`.
 
     Equal operators share a scan, also with those of other plans in `known`. New ones are added to `known`.
     """

@@ -1,5 +1,6 @@
-"""Emit: EMIT selects the groups that are emitted in an epoch. The output is the table as last emitted, or its
-changelog.
+"""Emit: EMIT selects the groups that are emitted in an epoch.
+
+The output is the table as last emitted, or its changelog.
 
 Groups due before the epoch's clock are emitted first, without this epoch's rows. Groups that are complete, or due at
 the clock, include these rows (One SQL, extensions 4 to 7). The retracted rows are always the emitted ones: the store
@@ -57,8 +58,10 @@ EMITTED = "$emitted"
 
 @dataclass(frozen=True)
 class EmitStage(Stage):
-    """Stage of an EMIT. `emission` gives the groups and what completes them; `path` is the output's access path by
-    group (for a table as last emitted).
+    """Stage of an EMIT.
+
+    `emission` gives the groups and what completes them; `path` is the output's access path by group (for a table as
+    last emitted).
 
     `idles`: whether the clock alone can raise a bound that completes groups.
     """

@@ -43,8 +43,10 @@ class LoggedEpoch:
 
 
 BatchAnswer = Callable[[Node, int, Mapping[str, pa.Table]], pa.Table]
-"""Function that returns all rows of a plan after an epoch (counted from 0), given the tables of scans that are not
-inputs."""
+"""Function that returns all rows of a plan after an epoch, counted from 0.
+
+Its last argument holds the tables of scans that are not inputs.
+"""
 Fold = Callable[[list[dict[str, Any]], LoggedEpoch], list[dict[str, Any]]]
 """Function that advances one epoch: from the input's rows after the epoch to the operator's rows."""
 Step = Callable[[int, Sequence[LoggedEpoch]], pa.Table]

@@ -117,8 +117,9 @@ def emission_order(
 
 
 def _words(emission: Emission, key: tuple[str, ...], schema: pa.Schema) -> str:
-    """Return the order of `_order` as Spark SQL. Spark does not order maps, so nested values are ordered by their
-    text.
+    """Return the order of `_order` as Spark SQL.
+
+    Spark does not order maps, so nested values are ordered by their text.
     """
 
     def word(name: str) -> str:

@@ -35,8 +35,10 @@ class EmitPart:
 
 
 def emit_parts(delta: Rows, path: str, others: Sequence[Rows], work: Work) -> Iterator[EmitPart]:
-    """Yield the parts of a change whose groups are in its column `path`. `others` name further groups in their column
-    `group`."""
+    """Yield the parts of a change whose groups are in its column `path`.
+
+    `others` name further groups in their column `group`.
+    """
     limit = max(MIN_GROUPS, work.compute.memory.chunk // GROUP_BYTES)
     several = [r for r in others if not r.is_empty]
     if delta.is_collected and sum(r.num_rows for r in several) <= limit:

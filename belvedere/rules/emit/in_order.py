@@ -43,8 +43,10 @@ WAITING_COLUMNS = (Column(AT, pa.int64(), hidden=True), Column(ARRIVED, pa.int64
 
 @dataclass
 class InOrderMemory(Numbered):
-    """`arrived`: number of rows that have arrived. `highest`: for a sort by arrival, the highest time seen, in
-    microseconds."""
+    """`arrived`: number of rows that have arrived.
+
+    `highest`: for a sort by arrival, the highest time seen, in microseconds.
+    """
 
     arrived: int = remembered(" arrived", 0)
     highest: int = remembered(" highest", NEVER)

@@ -117,8 +117,10 @@ def name_of(call: Expr) -> str:
 
 
 def running_frame_end(window: exp.Window) -> int | None:
-    """Return how many rows after its own row a frame ends that begins with the partition. Return None for other frames
-    or functions."""
+    """Return how many rows after its own row a frame ends that begins with the partition.
+
+    Return None for other frames or functions.
+    """
     spec = window.args.get("spec")
     if not isinstance(unwrapped(window.this)[0], UNBOUNDED) or window.args.get("order") is None:
         return None
@@ -168,8 +170,10 @@ def _end(spec: Expr, name: str) -> tuple[object, str]:
 
 
 def _distance(value: object, side: str, by: Column | None, keys: int) -> int | None:
-    """Return how far after the row itself an end of the frame is. None = unbounded, or not a whole number of rows or
-    key units."""
+    """Return how far after the row itself an end of the frame is.
+
+    None = unbounded, or not a whole number of rows or key units.
+    """
     if isinstance(value, str):
         return 0 if value.upper() == "CURRENT ROW" else None
     if not isinstance(value, exp.Expr) or (by is not None and keys != 1):

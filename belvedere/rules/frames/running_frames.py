@@ -42,8 +42,9 @@ class _CannotGoOn(Exception):
 
 @dataclass(frozen=True)
 class RunningWindow:
-    """A window that can be continued. `window` has the node's functions and the accumulators; `number` is its column
-    that numbers the rows of a partition.
+    """A window that can be continued.
+
+    `window` has the node's functions and the accumulators; `number` is its column that numbers the rows of a partition.
 
     `known` are the columns of the previous row that the following rows need. The other fields are the steps of
     `following`.
@@ -63,8 +64,10 @@ class RunningWindow:
         return tuple(Column(LAST + n, self.window.schema[n].type, hidden=True) for n in self.known)
 
     def following(self, below: Node, scan: str) -> Node:
-        """Return the columns of `window` for following rows. These come through `below`, a chain over a scan with
-        `last`."""
+        """Return the columns of `window` for following rows.
+
+        These come through `below`, a chain over a scan with `last`.
+        """
         for added in self.last:
             below = with_column(below, added, frozenset({scan}))
         numbered = Window(below, (self.numbered,))

@@ -1,5 +1,6 @@
-"""As of: a join of each row with the last version up to the row's time (`FOR SYSTEM_TIME AS OF`). Only rows whose
-version may have changed are recomputed.
+"""As of: a join of each row with the last version up to the row's time (`FOR SYSTEM_TIME AS OF`).
+
+Only rows whose version may have changed are recomputed.
 
 A version is valid until the next version of its key begins, so the join looks for the version whose interval contains
 the row's time; it never creates pairs with older versions. If versions change, the rows of their key are joined again
@@ -183,8 +184,10 @@ def _ordered(order: Order) -> exp.Ordered:
 
 
 def _times(operator: Join, found: _AsOf) -> tuple[str, str] | None:
-    """Return the columns of both relations with the time of a row and of a version, if they are stored in the form in
-    which they are compared."""
+    """Return the columns of both relations with the time of a row and of a version.
+
+    Return None if they are not stored in the form in which they are compared.
+    """
     if base_scan(operator.left) is None or base_scan(operator.right) is None:
         return None
     below = (push_down(operator.left, (found.time,)), push_down(operator.right, (column(found.since),)))

@@ -66,8 +66,10 @@ def times_to_carry(plan: Node, join: Join, bounds: Bounds) -> tuple[Item, ...]:
 
 
 def final_results(plan: Node, own: Bounds) -> dict[str, int]:
-    """Return columns of the result with the bounds below which results are final. `own` are the bounds of the result.
-    Empty for an inner join."""
+    """Return columns of the result with the bounds below which results are final.
+
+    `own` are the bounds of the result. Empty for an inner join.
+    """
     return {output: bound for output, _, bound in _limits(plan, own).values()}
 
 
@@ -85,8 +87,10 @@ def needed(plan: Node, own: Bounds, side: int) -> dict[str, int]:
 
 
 def _limits(plan: Node, own: Bounds) -> dict[int, tuple[str, str, int]]:
-    """Return per preserved side a column of the result, the column of the side behind it, and its bound. Empty if a
-    side has none."""
+    """Return per preserved side a column of the result, the column of the side behind it, and its bound.
+
+    Empty if a side has none.
+    """
     join = join_of(plan)
     if join is None:
         return {}
@@ -122,8 +126,9 @@ def _passes(node: Node) -> bool:
 
 
 def beside_final_results(computed: Rows, stored: Rows, limits: Mapping[str, int]) -> pa.RecordBatchReader:
-    """Return the computed rows that can still change, then the stored rows that are final. Bounds are in
-    microseconds.
+    """Return the computed rows that can still change, then the stored rows that are final.
+
+    Bounds are in microseconds.
     """
 
     def is_final(batch: pa.RecordBatch) -> pa.Array:

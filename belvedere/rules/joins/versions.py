@@ -1,8 +1,8 @@
 """Versions: the next time of each row, `lead(t) OVER (PARTITION BY k ORDER BY t)`, for rows that arrive above a bound.
 
-A new row changes only its predecessor, which is at least the last row below the bound. Rows whose next time is below
-the bound are final. They leave the state, and the other rows are computed without them. The state of a key is therefore
-what is valid at the bound or later. If no bound is possible, the plain rules store all rows of a key.
+A new row changes only its predecessor, which is the last row below the bound or a later one. Rows whose next time is
+below the bound are final. They leave the state, and the other rows are computed without them. The state of a key is
+therefore what is valid at the bound or later. If no bound is possible, the plain rules store all rows of a key.
 """
 
 from __future__ import annotations

@@ -27,8 +27,10 @@ DOUBLE = pa.float64()
 ROWS = "_n"
 
 GUARD = 6
-"""Number of additional digits of a quotient beyond those of an average. Rounding twice is then correct for at least a
-million rows."""
+"""Number of additional digits of a quotient beyond those of an average.
+
+Rounding twice is then correct for at least a million rows.
+"""
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,10 @@ def _unfiltered(expr: Expr) -> tuple[Expr, Expr | None]:
 
 
 def is_modified(call: Expr) -> bool:
-    """Return whether DISTINCT, ORDER BY, IGNORE NULLS or further arguments change the meaning. Such calls are
-    recomputed."""
+    """Return whether DISTINCT, ORDER BY, IGNORE NULLS or further arguments change the meaning.
+
+    Such calls are recomputed.
+    """
     return any(v for k, v in call.args.items() if k != "this" and v not in (None, False, []))
 
 
@@ -200,8 +204,10 @@ def _average(value: Expr, result: pa.DataType, source: Schema, append_only: bool
 
 
 def adds_exactly(type_: pa.DataType) -> bool:
-    """Return whether `+` keeps all digits of two numbers of this type. Spark drops digits beyond 38 from the end, down
-    to six decimals."""
+    """Return whether `+` keeps all digits of two numbers of this type.
+
+    Spark drops digits beyond 38 from the end, down to six decimals.
+    """
     return not (pa.types.is_decimal(type_) and type_.precision == 38 and type_.scale > 6)
 
 

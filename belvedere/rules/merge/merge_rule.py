@@ -60,8 +60,9 @@ SUFFIX = "$state"
 
 @dataclass(frozen=True)
 class MergeStage(Stage):
-    """A stage with accumulators. `plan` reads only `Scan("state")`: the rows of the relation `state`, which has the
-    accumulators.
+    """A stage with accumulators.
+
+    `plan` reads only `Scan("state")`: the rows of the relation `state`, which has the accumulators.
 
     `partial` is the contribution of an epoch, over the slots' changes with `_weight`; `merge` combines `old` and `new`
     for each state column after the keys. `path` is the output's access path by the groups.
@@ -128,8 +129,9 @@ class MergeStage(Stage):
         return None if found is None else _changes(work, _merge_both(work, found[1], state, found[0]))
 
     def _merge_many(self, work: Work, state: Relation) -> Rows | None:
-        """Merge many changes. Read the groups' state first, with its columns of the output; new groups have
-        no state.
+        """Merge many changes.
+
+        Read the groups' state first, with its columns of the output; new groups have no state.
         """
         shown = shown_beside(self.plan, work.output, state)
         stored, output, path = delta_schema(state), delta_schema(work.output), state.paths[0].name
@@ -207,7 +209,9 @@ def keys_of_changes(work: Work, path: Path) -> ColumnValues | None:
 
 def _changed_groups(work: Work, state: Relation) -> tuple[ColumnValues, str] | None:
     """Return the hashes of the changed groups, and the SQL prefix of a query that merges them with their stored state.
-    Return None if no group changed."""
+
+    Return None if no group changed.
+    """
     path = state.paths[0]
     keys, together = keys_of_changes(work, path), f"{work.sql['with']} "
     if keys is None:

@@ -135,8 +135,10 @@ def _listed(texts: Mapping[str, str]) -> str:
 
 
 def _merged(partial: Aggregate, merge: tuple[Expr, ...]) -> dict[str, str]:
-    """Return the columns of the state, merged from old and new accumulators. An existing group keeps its key as first
-    written."""
+    """Return the columns of the state, merged from old and new accumulators.
+
+    An existing group keeps its key as first written.
+    """
     found = {
         i.name: f"CASE WHEN old.`{COUNT}` IS NULL THEN new.{quote(i.name)} ELSE old.{quote(i.name)} END"
         for i in partial.keys
@@ -155,8 +157,10 @@ def _paired(partial: Aggregate, new: str, old: str) -> str:
 def _side_by_side(
     texts: Texts, plan: Node, partial: Aggregate, merge: tuple[Expr, ...], state: Relation, new: str, old: str
 ) -> str:
-    """Return one query for the new state and the output's rows of the old and new state. Groups without rows are marked
-    as deleted."""
+    """Return one query for the new state and the output's rows of the old and new state.
+
+    Groups without rows are marked as deleted.
+    """
     names = state.schema.names
     merged = _merged(partial, merge)
     sides = [f"{merged[n]} AS {quote(n)}" for n in names] + [

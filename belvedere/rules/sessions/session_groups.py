@@ -1,5 +1,6 @@
-"""Session groups: aggregates of session windows over append-only input. A session is one row of accumulators, and its
-input rows are not stored.
+"""Session groups: aggregates of session windows over append-only input.
+
+A session is one row of accumulators, and its input rows are not stored.
 
 New rows first form sessions among themselves. A new session that overlaps or touches a stored session of its key is
 merged with it. A session ends one gap after its last row, so two sessions merge if each begins at or before the other's
@@ -37,8 +38,9 @@ SESSION, ALL, ONE = "`_session`", "`_all`", "`_one`"
 
 @dataclass(frozen=True)
 class SessionGroupsStage(PartialsStage):
-    """Stage of session groups. `plan` is an aggregate of the changed sessions, with `_weight`, from which the output's
-    rows are computed.
+    """Stage of session groups.
+
+    `plan` is an aggregate of the changed sessions, with `_weight`, from which the output's rows are computed.
 
     `merge` combines `old` and `new` for each accumulator.
     """

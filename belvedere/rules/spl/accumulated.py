@@ -80,7 +80,9 @@ def _is_comparable(type_: pa.DataType) -> bool:
 
 def not_accumulated(node: SplAggregate) -> list[str]:
     """Return by name, for each aggregate without accumulator, why it is computed from the window's whole contents.
-    Empty if all have one."""
+
+    Empty if all have one.
+    """
     if node.sort:
         return ["ORDER BY"]
     found = [f"GROUP BY {g.name}" for g in node.groups]
@@ -88,8 +90,10 @@ def not_accumulated(node: SplAggregate) -> list[str]:
 
 
 def accumulators_of(node: SplAggregate) -> dict[str, BlockAggregate] | None:
-    """Return the aggregates by name, and the partition's columns taken from the last row. Return None if an aggregate
-    has no accumulator."""
+    """Return the aggregates by name, and the partition's columns taken from the last row.
+
+    Return None if an aggregate has no accumulator.
+    """
     if not_accumulated(node):
         return None
     given = node.input.schema
@@ -127,8 +131,10 @@ def _table(kept: dict[str, BlockAggregate], parts: list[pa.Array]) -> pa.Table:
 
 
 def firing_rows(node: SplAggregate, rows: pa.Table, firings: Firings, numbers: Ints) -> pa.Table | None:
-    """Compute the node's rows from the accumulators, one per firing in order. Return None if a value overflows; the
-    query then reports which one."""
+    """Compute the node's rows from the accumulators, one per firing in order.
+
+    Return None if a value overflows; the query then reports which one.
+    """
     kept = accumulators_of(node)
     assert kept is not None
     try:

@@ -1,5 +1,7 @@
-"""Shared parts of the stages of SPL windows. Their rows are append-only; they leave when windows evict them, not when
-bounds pass them."""
+"""Shared parts of the stages of SPL windows.
+
+Their rows are append-only; they leave when windows evict them, not when bounds pass them.
+"""
 
 from __future__ import annotations
 

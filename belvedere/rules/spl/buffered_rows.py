@@ -57,8 +57,10 @@ class TouchedPartitions:
         return pc.binary_join_element_wise(pa.array(block).cast(pa.string()), self.parts.take(pa.array(partition)), ":")
 
     def span(self, contents: BufferContents, kept: Bools) -> tuple[Ints, Ints]:
-        """Return LEFT and CAME after the epoch. LEFT is the start of the block of the oldest row, since rows can leave
-        before older ones."""
+        """Return LEFT and CAME after the epoch.
+
+        LEFT is the start of the block of the oldest row, since rows can leave before older ones.
+        """
         given = contents.given
         came = self.until + np.bincount(given.partition[given.is_new], minlength=len(self.parts))
         left = came.copy()
@@ -179,7 +181,7 @@ def _counted(first: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 def _loose(stage: SplWindows, touched: TouchedPartitions, blocks: Blocks) -> Ints:
-    """Return the hashes of all blocks of rows except these."""
+    """Return the hashes of those blocks of the touched partitions that are not in `blocks`."""
     partition, block = _counted(touched.since // BLOCK_ROWS, -(-touched.until // BLOCK_ROWS))
     width = int(block.max(initial=0)) + 1
     numbers = partition * width + block

@@ -35,8 +35,10 @@ class ArrivedRows:
 
 
 def sorted_rows(node: SplAggregate, table: pa.Table, partition: Numbers, is_new: npt.NDArray[np.bool_]) -> ArrivedRows:
-    """Sort rows by partition and arrival. The rows of several inputs in one epoch are ordered by the clock at which
-    they arrived."""
+    """Sort rows by partition and arrival.
+
+    The rows of several inputs in one epoch are ordered by the clock at which they arrived.
+    """
     order = np.lexsort((whole(table[node.order]), micros(table[node.clock]), partition))
     return ArrivedRows(table.take(pa.array(order)).combine_chunks(), partition[order], is_new[order])
 

@@ -23,8 +23,10 @@ def numbered(work: Work, rows: pa.Table) -> pa.Table:
 
 
 def identified_rows(work: Work, rows: pa.Table) -> Rows:
-    """Return rows of the output with their `_key` and hashes. If Arrow cannot compute these, the stage's text `rows`
-    does."""
+    """Return rows of the output with their `_key` and hashes.
+
+    If Arrow cannot compute these, the stage's text `rows` does.
+    """
     if is_identified(work.output):
         return Rows(identified(rows, work.output))
     work.put("made", VIEW, Rows(rows))

@@ -42,8 +42,10 @@ def _order(node: SplAggregate) -> exp.Order:
 
 
 def sorted_contents(source: Scan, node: SplAggregate, firing: str, place: str) -> Node:
-    """Return the node's rows with the number of their firing and their `place` in it. Rows with equal keys are in order
-    of arrival."""
+    """Return the node's rows with the number of their firing and their `place` in it.
+
+    Rows with equal keys are in order of arrival.
+    """
     number = Item(place, row_number([column(firing)], _order(node)), pa.int32(), nullable=False, hidden=True)
     rows = Window(source, (number,))
     shown = (*node.partition, *node.aggregates)

@@ -187,8 +187,10 @@ def _made(
 
 
 def _written(stage: SplWindows, work: Work, made: pa.Table, hashes: pa.Array | None) -> Rows | None:
-    """Return the change of the output for the rows of firings. `hashes` are those of their access path (None: each pane
-    has its row)."""
+    """Return the change of the output for the rows of firings.
+
+    `hashes` are those of their access path (None: each pane has its row).
+    """
     if not made.num_rows:
         return None
     if stage.node.every:

@@ -18,8 +18,11 @@ from belvedere.rules.spl.block_columns import has_blocks
 
 @dataclass(frozen=True)
 class SplWindows(ArrivingStage):
-    """Base of the stage of windows. `node` is the operator, `source` its input's plan down to the catalog's inputs (for
-    bounds), `path` the output's access path."""
+    """Base of the stage of windows.
+
+    `node` is the operator, `source` its input's plan down to the catalog's inputs (for bounds), `path` the output's
+    access path.
+    """
 
     node: SplAggregate
     source: Node

@@ -35,8 +35,10 @@ BLOCK = "$block"
 BLOCKS = "$blocks"
 """Suffix of the relation of the blocks."""
 DUE, HASH, LEFT, CAME = "due", "hash", "left", "came"
-"""Columns of partitions. CAME is the number of rows that arrived, LEFT a lower limit of the number of oldest rows that
-left."""
+"""Columns of partitions.
+
+CAME is the number of rows that arrived, LEFT a lower limit of the number of oldest rows that left.
+"""
 KNOWN = tuple(vars(Partitions.fresh(0)))
 """Columns of a partition, by the names of `Partitions`."""
 PARTITION_SCHEMA = Schema(

@@ -1,5 +1,6 @@
-"""First: the first rows overall, from a limited number of stored rows. An append-only input needs only the shown rows;
-others need some more to replace deleted ones.
+"""First: the first rows overall, from a limited number of stored rows.
+
+An append-only input needs only the shown rows; others need some more to replace deleted ones.
 
 Rows after the last stored one are not known. If enough stored rows are left after a change, the stage reads nothing
 else; otherwise it reads all rows once. Source: Yi, Yu, Yang, Xia, Chen, 'Efficient maintenance of materialized top-k
@@ -38,8 +39,10 @@ from belvedere.store.stage_memory import StageMemory, remembered
 MORE = 1_000
 """Minimum number of rows stored beyond those that a view of first rows shows."""
 MANY = 10_000
-"""Maximum number of first rows that are maintained in the driver. Larger views are recomputed whole if rows are
-deleted."""
+"""Maximum number of first rows that are maintained in the driver.
+
+Larger views are recomputed whole if rows are deleted.
+"""
 PLACE = "_row"
 PLACE_FIELD = pa.field(PLACE, pa.int64())
 
@@ -53,8 +56,10 @@ class FirstMemory(StageMemory):
 
 @dataclass(frozen=True)
 class FirstStage(OperatorStage):
-    """Stage of the first rows. `plan` is a TopK; the first `least` of its rows are shown, the others replace them if
-    some are deleted."""
+    """Stage of the first rows.
+
+    `plan` is a TopK; the first `least` of its rows are shown, the others replace them if some are deleted.
+    """
 
     least: int
 
@@ -69,8 +74,11 @@ class FirstStage(OperatorStage):
         return self.plan.limit or 0
 
     def texts(self, texts: Texts) -> Mapping[str, str]:
-        """Return the texts. `rows` gives the first rows of all; `placed` gives the changes and the stage's own rows
-        (weight 0) with their positions."""
+        """Return the texts.
+
+        `rows` gives the first rows of all; `placed` gives the changes and the stage's own rows (weight 0) with their
+        positions.
+        """
         top, names = self.plan, texts.names
         assert isinstance(top, TopK)
         changes = with_column(top.input, WEIGHT_COLUMN, names)
@@ -106,8 +114,9 @@ class FirstStage(OperatorStage):
         return work.replace(None, None, rows.reader())
 
     def _placed(self, work: Work) -> tuple[pa.Table | None, pa.Array]:
-        """Return the first rows after the change in their order, and all changed keys. The rows are None if too few are
-        known.
+        """Return the first rows after the change in their order, and all changed keys.
+
+        The rows are None if too few are known.
 
         Rows that are not stored come after the last stored row, even if that row has been deleted.
         """
@@ -162,8 +171,10 @@ def _maintain(site: Site, top: TopK) -> Relation:
 
 
 def _maintain_more(site: Site, top: TopK, shown: int, part: StageOwner) -> Relation:
-    """Maintain the rows that are shown, and a limited number of further rows. Other views do not share this relation,
-    since its size depends on the view."""
+    """Maintain the rows that are shown, and a limited number of further rows.
+
+    Other views do not share this relation, since its size depends on the view.
+    """
     slots, operator = site.builder.slots(top, None, part.owner)
     more = max(shown, MORE)
     longer = replace(top, input=operator.inputs[0], limit=shown + more, offset=0)

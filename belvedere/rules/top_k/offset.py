@@ -25,8 +25,10 @@ GONE = "_gone."
 
 
 def _without_first(site: Site, top: TopK) -> Node | None:
-    """Return the plan without the first rows. Return None if the rows are maintained together with those before them,
-    or if these are too many."""
+    """Return the plan without the first rows.
+
+    Return None if the rows are maintained together with those before them, or if these are too many.
+    """
     schema, limit = top.input.schema, top.limit
     if top.partition or needs_clock(top) or not 0 < top.offset <= MANY:
         return None

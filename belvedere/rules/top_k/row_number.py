@@ -1,5 +1,6 @@
-"""Row number: the rows whose `row_number()` is at most k are the first k of each key. `top` maintains them if the input
-is append-only.
+"""Row number: the rows whose `row_number()` is at most k are the first k of each key.
+
+`top` maintains them if the input is append-only.
 
 The relation has the key of the numbered rows, so its changes are those of the window function. If the view reads the
 numbers, `top` computes them: the first k rows of a key have the same numbers among themselves as among all rows.
@@ -114,8 +115,10 @@ def _reads(expr: Expr, name: str) -> bool:
 
 
 def _at_most(test: Expr, name: str) -> int | None:
-    """Return the greatest integer (1 or more) that satisfies a comparison of the column with a constant. Return None
-    for other conditions."""
+    """Return the greatest integer (1 or more) that satisfies a comparison of the column with a constant.
+
+    Return None for other conditions.
+    """
     if not isinstance(test, (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE)):
         return None
     column, number = test.this.unnest(), test.expression.unnest()

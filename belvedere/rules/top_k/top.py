@@ -36,8 +36,10 @@ OWN, NEW = "own", "new"
 
 @dataclass(frozen=True)
 class OwnRowsStage(Stage):
-    """Stage that computes the changed keys from the changed rows and its own stored ones. `path` is the output's access
-    path by these keys."""
+    """Stage that computes the changed keys from the changed rows and its own stored ones.
+
+    `path` is the output's access path by these keys.
+    """
 
     path: str
 
@@ -114,8 +116,11 @@ class PartialsStage(OwnRowsStage):
 
 @dataclass(frozen=True)
 class TopStage(OperatorStage, PartialsStage):
-    """Stage of the first rows per key. `plan` is a TopK over the union of the changes and its own rows. Many changes
-    are first reduced to their own first rows."""
+    """Stage of the first rows per key.
+
+    `plan` is a TopK over the union of the changes and its own rows. Many changes are first reduced to their own first
+    rows.
+    """
 
     rule = "top"
 

@@ -64,8 +64,10 @@ FINAL = "settled"
 
 @dataclass(frozen=True)
 class Settling:
-    """The data for dropping final rows. `source` is the input's plan down to the catalog's inputs: it gives the bound
-    on the time column."""
+    """The data for dropping final rows.
+
+    `source` is the input's plan down to the catalog's inputs: it gives the bound on the time column.
+    """
 
     block: PredicateWindow
     resume: Resume

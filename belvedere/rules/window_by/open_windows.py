@@ -1,5 +1,6 @@
-"""Open windows: WINDOW BY over input that arrives in time. Final windows are not recomputed, and their rows leave the
-state.
+"""Open windows: WINDOW BY over input that arrives in time.
+
+Final windows are not recomputed, and their rows leave the state.
 
 The stage finds the windows of the stored rows, then drops the rows that no open window needs. Final windows have no row
 in the state, so they are neither found again nor replaced. If windows look back at such rows, some rows stay and are
@@ -39,8 +40,11 @@ SUFFIX = "$state"
 
 @dataclass(frozen=True)
 class OpenWindowsStage(Stage):
-    """Stage of open windows. `settling` determines when rows leave the slot's relation; `since` is the relation that
-    stores from which time on windows are not final."""
+    """Stage of open windows.
+
+    `settling` determines when rows leave the slot's relation; `since` is the relation that stores from which time on
+    windows are not final.
+    """
 
     settling: Settling
     since: str | None
@@ -56,8 +60,9 @@ class OpenWindowsStage(Stage):
         return {"rows": texts.all_rows(self.plan)}
 
     def run(self, work: Work) -> Rows | None:
-        """Compute the windows of the partitions in which rows arrived. A window's key is that of the row at its
-        start.
+        """Compute the windows of the partitions in which rows arrived.
+
+        A window's key is that of the row at its start.
         """
         slot, _ = work.slots[0]
         (delta,) = work.deltas

@@ -169,8 +169,9 @@ def tumbling(
 def _resumed(
     ranges: Ranges, scan_range: ScanRange, at: Ints, windows: ScannedWindows, stays: Callable[[pa.Array], pa.Array]
 ) -> int | None:
-    """Return the start of a window that the change cannot affect, where the search continues as before. Return None if
-    more rows must be read.
+    """Return the start of a window that the change cannot affect, where the search continues as before.
+
+    Return None if more rows must be read.
 
     This is the start of the range, or with PREV, whose value is not known there, a later window that is both found and
     stored.

@@ -60,8 +60,10 @@ def _has_computed_keys(top: PredicateWindow, ranges: Ranges) -> bool:
 
 
 def _over_stored_keys(site: Site, top: PredicateWindow) -> Relation:
-    """Return the input stored with its keys. The store must distinguish a key's rows from those of another key with the
-    same hash."""
+    """Return the input stored with its keys.
+
+    The store must distinguish a key's rows from those of another key with the same hash.
+    """
     state = site.builder.shared(carry_keys(top.input), site.part.owner)
     return site.maintain(top.with_inputs((Scan(state.name, state.schema),)))
 

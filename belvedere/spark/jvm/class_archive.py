@@ -100,8 +100,9 @@ def _is_set_elsewhere() -> bool:
 
 
 def archive_in(folder: Path) -> Path | None:
-    """Return the archive's path, or None if the path cannot be written in Java's options. Raises BelvedereError if
-    there is no Java.
+    """Return the archive's path, or None if the path cannot be written in Java's options.
+
+    Raises BelvedereError if there is no Java.
 
     Java accepts an archive only for jars with the time and size at its creation, so a recreated environment gets
     another path.

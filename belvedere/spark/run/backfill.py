@@ -219,8 +219,9 @@ class _InputBefore:
 def fill_before(
     engine: Engine, backfill: Backfill, is_stopped: Callable[[], bool], between: Callable[[], None] = lambda: None
 ) -> bool:
-    """Pass an engine, before its first epoch, the rows so far that it needs. Return whether they are complete: the
-    reading can be stopped.
+    """Pass an engine, before its first epoch, the rows so far that it needs.
+
+    Return whether they are complete: the reading can be stopped.
 
     `between` is called after each part.
     """

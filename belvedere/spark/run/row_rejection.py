@@ -56,7 +56,10 @@ class AttemptEnds:
     pending: int = 0
     excluded: tuple[tuple[str, int], ...] = ()
     is_sure: bool = True
-    """Whether these rows are known to end it. After one row was found, the remaining ones are tried first."""
+    """Whether one of these rows is known to end it.
+
+    After a row was found this is not known of the others, so all of them are tried first.
+    """
     in_vain: bool = False
     """Whether no single row was at fault."""
 
@@ -149,8 +152,9 @@ def note_start(store: Store) -> None:
 def sift(
     store: Store, epoch: int, arrivals: Mapping[str, pa.Table], trial: Trial, is_gone: Callable[[], bool]
 ) -> Places:
-    """Return the positions of rows, by input, that crash the epoch after `epoch`. They are searched if the run has
-    often ended there.
+    """Return the positions of rows, by input, that crash the epoch after `epoch`.
+
+    They are searched if the run has often ended there.
 
     `trial` ingests rows without a trace. It may end this process, or Spark's; then `is_gone`, and its error is raised.
     """

@@ -64,7 +64,7 @@ class EpochRunner(Protocol):
 
     @property
     def last(self) -> LastEpoch:
-        """The last epoch."""
+        """Return the last epoch."""
 
     @property
     def exports(self) -> Deliveries:
@@ -151,8 +151,9 @@ class RunLoop:
         is_gone: Callable[[], bool] = lambda: False,
         renew: Callable[[], None] = lambda: None,
     ):
-        """`watch` receives each epoch, `notify` reports of sources that cannot be checked. When the number of `heals`
-        changes, views in quarantine are retried at once.
+        """`watch` receives each epoch, `notify` reports of sources that cannot be checked.
+
+        When the number of `heals` changes, views in quarantine are retried at once.
 
         `is_gone` returns whether Spark's process has ended; `renew` keeps the lease on the store, or raises B7007.
         `beside` does a part of other work between two epochs, and returns whether the loop must end since all of it is

@@ -507,8 +507,9 @@ class Runner:
         loop.leaving = {REJECTED.name: going(found.gone)} if found.taken else {}
 
     def _come_back(self, error: BelvedereError) -> None:
-        """Open the store again, with growing pauses. Raises the last error if it is unavailable for longer than
-        `retry`.
+        """Open the store again, with growing pauses.
+
+        Raises the last error if it is unavailable for longer than `retry`.
 
         Whether the running epoch was committed is not known here: the store shows it when it is back.
         """

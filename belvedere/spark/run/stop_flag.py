@@ -13,8 +13,9 @@ from types import FrameType
 
 
 class StopFlag:
-    """A flag that asks a run to end. Unlike `threading.Event`, whose lock is not reentrant, a signal handler can set
-    it.
+    """A flag that asks a run to end.
+
+    Unlike `threading.Event`, whose lock is not reentrant, a signal handler can set it.
 
     While `interrupts` is true (no running work must be finished), a signal ends the program at once.
     """

@@ -1,5 +1,6 @@
-"""One large partition in parallel. Its windows are found block by block, each by one task that also reads a few rows
-around the block.
+"""One large partition in parallel.
+
+Its windows are found block by block, each by one task that also reads a few rows around the block.
 
 In: the rows of one partition, the kernels' spec, and `Cuts`. Out: the kernels' output, in the order of the windows. The
 rows pass through Spark once, as for one task; the rows around the cuts are sent with the tasks.

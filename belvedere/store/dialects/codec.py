@@ -42,8 +42,10 @@ _TYPES = pa.types
 
 @lru_cache(maxsize=4096)
 def form(dialect: Dialect, type_: pa.DataType) -> StoredForm:
-    """Return the form of a type in a dialect. Raises B7012 for a type that no view can have (64-bit unsigned,
-    dictionaries)."""
+    """Return the form of a type in a dialect.
+
+    Raises B7012 for a type that no view can have (64-bit unsigned, dictionaries).
+    """
     found = dialect.native(type_) or _general(dialect.names, type_)
     if found is None:
         hint = "cast it in the query to another type of Spark"
@@ -52,8 +54,10 @@ def form(dialect: Dialect, type_: pa.DataType) -> StoredForm:
 
 
 def scalar(dialect: Dialect, type_: pa.DataType, value: Any) -> Any:
-    """Convert one Python value to its stored form, as a Python value to bind. Raises B7012 if the value is not of the
-    type."""
+    """Convert one Python value to its stored form, as a Python value to bind.
+
+    Raises B7012 if the value is not of the type.
+    """
     try:
         return form(dialect, type_).encode(pa.array([value], type_))[0].as_py()
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:

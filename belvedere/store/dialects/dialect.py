@@ -28,7 +28,10 @@ types = pa.types
 
 
 Made = tuple[tuple[str, ...], Callable[[tuple[str, ...]], str]]
-"""Aggregates of the database, and a function that builds the SQL of a stored value from the SQL of their results."""
+"""Aggregates of the database, and a function that computes a stored value from them.
+
+The function maps the SQL of their results to the SQL of the value.
+"""
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,10 @@ class Dialect(ABC):
     near: ClassVar[bool] = False
     """Whether a read takes less time than passing it to another thread."""
     first_start: ClassVar[tuple[str, ...]] = ()
-    """Statements at the start of a transaction that creates the store's own tables. Without them, two concurrent first
-    starts would collide."""
+    """Statements at the start of a transaction that creates the store's own tables.
+
+    Without them, two concurrent first starts would collide.
+    """
     for_lease: ClassVar[str | None] = None
     """Statement that prevents others from taking the lease, if its row may not exist and so cannot be locked."""
     fence: ClassVar[str]
@@ -91,8 +96,9 @@ class Dialect(ABC):
 
     @abstractmethod
     def stored(self, value: Any, type_: pa.DataType, role: Role) -> Any:
-        """Check that a client's value is of the type, and return it as a value to bind. Raises ValueError if it is
-        not.
+        """Check that a client's value is of the type, and return it as a value to bind.
+
+        Raises ValueError if it is not.
         """
 
     def escape(self, text: str) -> str:
@@ -166,8 +172,10 @@ class Dialect(ABC):
 
     @abstractmethod
     def taken_back(self, value: Any, type_: pa.DataType) -> Any:
-        """Return a value that `stored_text` produced, as a value to bind. Raises TypeError or ValueError for other
-        values."""
+        """Return a value that `stored_text` produced, as a value to bind.
+
+        Raises TypeError or ValueError for other values.
+        """
 
     @abstractmethod
     def member(self, sql: str, path: Sequence[str]) -> str:
@@ -205,8 +213,10 @@ class Dialect(ABC):
         """Return an equality in which NULLs are equal."""
 
     def is_among(self, pairs: Sequence[Pair], rows: str, sets: Sets, negated: bool) -> str:
-        """Return a test whether `rows` (FROM text) contain a row that is equal by these columns, or none. `sets` shares
-        the values if needed."""
+        """Return a test whether `rows` (FROM text) contain a row that is equal by these columns, or none.
+
+        `sets` shares the values if needed.
+        """
         return f"{'NOT ' if negated else ''}EXISTS (SELECT 1 FROM {rows} WHERE {' AND '.join(map(self.equal, pairs))})"
 
     def equal(self, pair: Pair) -> str:
@@ -318,8 +328,10 @@ _MAX_CHAIN_LENGTH = 100
 
 
 def concatenation(parts: Sequence[str]) -> str:
-    """Return `||` without needless brackets. SQLite limits an expression's depth to 1000, and its parser's stack to
-    100."""
+    """Return `||` without needless brackets.
+
+    SQLite limits an expression's depth to 1000, and its parser's stack to 100.
+    """
     if len(parts) <= _MAX_CHAIN_LENGTH:
         return "||".join(parts)
     chunks = [parts[i : i + _MAX_CHAIN_LENGTH] for i in range(0, len(parts), _MAX_CHAIN_LENGTH)]

@@ -37,8 +37,11 @@ def sqlite_member(sql: str, name: str, type_: pa.DataType) -> str | None:
 
 
 def postgres_member(sql: str, name: str, type_: pa.DataType) -> str | None:
-    """Return the member in Postgres's form. Postgres cannot follow a path in JSON with U+0000, so texts hold U+0000 as
-    U+0001 twice, and U+0001 as U+0001 U+0002."""
+    """Return the member in Postgres's form.
+
+    Postgres cannot follow a path in JSON with U+0000. As in stored texts, U+0000 is therefore written as U+0001 twice,
+    and U+0001 as U+0001 U+0002.
+    """
     escaped = rf"replace(replace(replace({sql},'\\','\u005c'),'\u0001','\u0001\u0002'),'\u0000','\u0001\u0001')"
     found = f"(CAST({escaped} AS json)->>{literal(name)})"
     if is_text(type_):

@@ -43,8 +43,10 @@ def member_text(value: Any, type_: pa.DataType) -> str:
 
 
 def plain_values(values: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Return the values, nested or not, as values for Python's `json`. NaN and infinities within nested values are
-    texts."""
+    """Return the values, nested or not, as values for Python's `json`.
+
+    NaN and infinities within nested values are texts.
+    """
     write, _ = _ways(values.type)
     return [write(v) for v in values.to_pylist()]
 

@@ -137,8 +137,10 @@ class PooledReader(StatementReader):
         return pa.Table.from_batches([layout.restore(b) for b in flat], layout.arrow)
 
     def make(self, connection: Any, sets: Sequence[SharedSet]) -> None:
-        """Create sets that last until the end of the transaction, outside the store. Does nothing for databases without
-        printed sets."""
+        """Create sets that last until the end of the transaction, outside the store.
+
+        Does nothing for databases without printed sets.
+        """
 
     def hold(self, connection: Any, layouts: Sequence[Layout]) -> None:
         """Prevent tables from being replaced during the open transaction, before it takes its snapshot."""

@@ -114,8 +114,10 @@ class Session(ABC):
         return None
 
     def unstage(self, stages: Collection[str]) -> None:
-        """Drop staging tables that still exist, in a transaction of the session `alone`. Tables that tasks still fill
-        are dropped later."""
+        """Drop staging tables that still exist, in a transaction of the session `alone`.
+
+        Tables that tasks still fill are dropped later.
+        """
         raise NotImplementedError
 
     def copy_to_stage(self, layout: Layout, stage: str, rows: pa.RecordBatch) -> set[tuple[str, ...]]:
@@ -139,8 +141,10 @@ class Session(ABC):
 
     @abstractmethod
     def alone(self) -> Session:
-        """Return the session for work that must not wait for a running transaction. A database with one writer returns
-        this session."""
+        """Return the session for work that must not wait for a running transaction.
+
+        A database with one writer returns this session.
+        """
 
     @abstractmethod
     def bytes_of(self, tables: Sequence[str]) -> Mapping[str, int]:

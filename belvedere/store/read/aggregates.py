@@ -60,8 +60,10 @@ def _is_length(type_: pa.DataType) -> bool:
 
 @dataclass(frozen=True)
 class Computed:
-    """An aggregated value. `pieces` are aggregates of the database; `value` is the SQL of the value, over SQL that
-    reads the pieces."""
+    """An aggregated value.
+
+    `pieces` are aggregates of the database; `value` is the SQL of the value, over SQL that reads the pieces.
+    """
 
     pieces: tuple[str, ...]
     value: Callable[[tuple[str, ...]], str]
@@ -92,8 +94,10 @@ def _one(sql: str) -> Computed:
 
 
 def _mean_length(pieces: tuple[str, ...]) -> str:
-    """Return the mean of lengths, rounded half away from zero as Spark rounds intervals. Both databases divide integers
-    towards zero."""
+    """Return the mean of lengths, rounded half away from zero as Spark rounds intervals.
+
+    Both databases divide integers towards zero.
+    """
     total, n = pieces
     rest = f"(abs({total}%{n})*2+{n})/(2*{n})"
     return f"({total}/{n}+CASE WHEN {total}<0 THEN -{rest} ELSE {rest} END)"

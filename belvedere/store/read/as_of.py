@@ -37,8 +37,9 @@ class AsOf:
 
 
 def valid_versions(then: str, by_time: bool) -> str:
-    """Return the condition under which a version of a row was valid then. `then` is an epoch's number or a time in
-    SQL.
+    """Return the condition under which a version of a row was valid then.
+
+    `then` is an epoch's number or a time in SQL.
     """
     since, until = (SINCE_TIME, UNTIL_TIME) if by_time else (SINCE_EPOCH, UNTIL_EPOCH)
     return f"{identifier(since)}<={then} AND ({identifier(until)} IS NULL OR {identifier(until)}>{then})"

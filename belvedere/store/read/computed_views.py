@@ -29,8 +29,10 @@ from belvedere.store.system import EPOCH
 from belvedere.values.type_names import type_text
 
 BEYOND = ("B8020", "B7087", "B7088", "B7099")
-"""Codes for queries that the database cannot express, or cannot compute with these values. Spark then reads; problems
-of the database itself are still reported."""
+"""Codes for queries that the database cannot express, or cannot compute with these values.
+
+Spark then computes them; its reads report problems of the database itself.
+"""
 LAST_CLOCK = f"(SELECT clock FROM {EPOCH} ORDER BY epoch DESC LIMIT 1)"
 
 
@@ -52,8 +54,9 @@ def is_said(node: Node, database: str | None = None) -> bool:
 
 
 def text_at_read(plan: Node, dialect: str, sets: Sets | None = None) -> str:
-    """Return a plan over stored relations as SQL of a dialect. Raises B8020 if the database cannot express it exactly
-    as Spark does.
+    """Return a plan over stored relations as SQL of a dialect.
+
+    Raises B8020 if the database cannot express it exactly as Spark does.
 
     `sets` as in `print_plan`.
     """
@@ -90,8 +93,9 @@ def why_maintained(catalog: Catalog, id_: str) -> str | None:
 
 
 def plan_at_read(catalog: Catalog, id_: str) -> Node:
-    """Return the plan by which the store computes a view. Private views, and others that are computed at read time, are
-    inlined.
+    """Return the plan by which the store computes a view.
+
+    Private views, and others that are computed at read time, are inlined.
 
     Raises B8024 with the reason if the view must be maintained.
     """

@@ -38,8 +38,9 @@ _ARITHMETIC: dict[type[Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 
 
 def print_expression(tree: Expr, scope: NameBindings) -> TypedSql:
-    """Return the expression as typed SQL of the scope's dialect. Raises B8020 if the store cannot compute it
-    exactly.
+    """Return the expression as typed SQL of the scope's dialect.
+
+    Raises B8020 if the store cannot compute it exactly.
     """
     for kinds, printer in _PRINTERS:
         if isinstance(tree, kinds):
@@ -99,8 +100,10 @@ def _literal(tree: Expr, scope: NameBindings) -> TypedSql:
 
 
 def _storable(tree: Expr, text: str) -> str:
-    """Check that a statement can hold the text. A statement ends at U+0000, and Postgres stores U+0000 and U+0001 in
-    another form."""
+    """Check that a statement can hold the text.
+
+    A statement ends at U+0000, and Postgres stores U+0000 and U+0001 in another form.
+    """
     if "\x00" in text or "\x01" in text:
         raise refused(tree, "a text with U+0000 or U+0001")
     return text

@@ -15,9 +15,12 @@ from belvedere.plan.operators.nodes import Expr, Node
 from belvedere.schema import Schema
 
 _SAFE = (
-    *(exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Placeholder, exp.Paren, exp.Interval, exp.Var, exp.Star),
-    *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Is, exp.In, exp.Between, exp.Like, exp.ILike),
-    *(exp.And, exp.Or, exp.Not, exp.Coalesce, exp.Case, exp.If, exp.Nullif, exp.Concat, exp.DPipe, exp.Trim, exp.DataType),
+    *(exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Placeholder),
+    *(exp.Paren, exp.Interval, exp.Var, exp.Star),
+    *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Is),
+    *(exp.In, exp.Between, exp.Like, exp.ILike),
+    *(exp.And, exp.Or, exp.Not, exp.Coalesce, exp.Case, exp.If, exp.Nullif),
+    *(exp.Concat, exp.DPipe, exp.Trim, exp.DataType),
     *(exp.CurrentTimestamp, exp.Count, exp.Distinct, exp.Min, exp.Max, exp.Sum, exp.Avg),  # of rows that may be seen
 )  # fmt: skip
 

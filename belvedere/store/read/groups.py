@@ -76,8 +76,10 @@ def _order(query: StoreQuery) -> Iterator[GroupSort]:
 
 
 def _values(query: StoreQuery) -> Iterable[Aggregated]:
-    """Return the values that are shown or that order the groups, each once. If there are none, return the number of
-    rows."""
+    """Return the values that are shown or that order the groups, each once.
+
+    If there are none, return the number of rows.
+    """
     asked = [s.by for s in query.group_order if isinstance(s.by, Aggregated)]
     return dict.fromkeys([*_shown(query.fields), *asked]) or (Aggregated(Aggregation.ROWS),)
 

@@ -24,8 +24,10 @@ from belvedere.values.instants import instant, microseconds
 
 
 def check_known(as_of: AsOf, name: str, memories: Memories, epoch: int, clock: int) -> None:
-    """Raise if the state of `name` is not known. `memories`, `epoch` and `clock` (microseconds) are those of the last
-    epoch."""
+    """Raise if the state of `name` is not known.
+
+    `memories`, `epoch` and `clock` (microseconds) are those of the last epoch.
+    """
     asked, last = (as_of.epoch, epoch) if as_of.time is None else (as_of.time, clock)
     memory = memories.recall(name + HISTORY, HistoryMemory)
     began = memory.began if as_of.time is None else memory.began_at

@@ -163,8 +163,9 @@ class Plans(SelectPrinter):
         return f"SELECT {self.columns(node)} FROM {left} WHERE {found}"
 
     def pairs(self, node: Join, column: Callable[[str, Schema], str] | None = None) -> tuple[Pair, ...]:
-        """Return the columns that are equal in a match. Return none if the condition tests more, or if databases
-        compare the columns in another way.
+        """Return the columns that are equal in a match.
+
+        Return none if the condition tests more, or if databases compare the columns in another way.
 
         `column`: the SQL of a column of a side, if it is not only its name.
         """

@@ -25,8 +25,10 @@ def page_text(
     objects: Sequence[str],
     columns: Sequence[str],
 ) -> str:
-    """Return the page. `objects` are the JSON of a row for each list of nodes, over `columns`. The query reads one row
-    more than it shows."""
+    """Return the page.
+
+    `objects` are the JSON of a row for each list of nodes, over `columns`. The query reads one row more than it shows.
+    """
     assert query.page is not None
     limit = str(query.limit) if isinstance(query.limit, int) else sources.value(query.limit)
     sorts = ordered(query)

@@ -28,8 +28,10 @@ class ParameterizedSql:
     converters: tuple[tuple[int, Convert], ...]
 
     def bind(self, values: Sequence[Any]) -> list[Any]:
-        """Return the stored forms of a request's values. A `ValueError` has the number of the value as its second
-        argument."""
+        """Return the stored forms of a request's values.
+
+        A `ValueError` has the number of the value as its second argument.
+        """
         bound = []
         for number, convert in self.converters:
             try:

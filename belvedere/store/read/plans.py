@@ -62,8 +62,9 @@ def print_plan(
     rows: Rows = identifier,
     sets: Sets | None = None,
 ) -> str:
-    """Return the plan as one SELECT. `bind` returns the SQL of arguments that are not plain values: patterns, and
-    numbers of rows.
+    """Return the plan as one SELECT.
+
+    `bind` returns the SQL of arguments that are not plain values: patterns, and numbers of rows.
 
     `sets`: receives the sets of values that EXISTS tests, so that each is computed once, if the database supports sets.
     Pass it if there are many rows; without it, EXISTS looks values up for each row.

@@ -68,8 +68,9 @@ def _refused(what: str) -> BelvedereError:
 
 
 def _cast(plans: Plans, values: Iterable[tuple[str, Column]]) -> str:
-    """Cast items of both parts to one form. Postgres accepts no column that is INTEGER in one and BIGINT in the
-    other.
+    """Cast items of both parts to one form.
+
+    Postgres accepts no column that is INTEGER in one and BIGINT in the other.
     """
     parts = ((sql, c, form(plans.dialect, c.type).sql.partition(" COLLATE ")) for sql, c in values)
     return ",".join(

@@ -1,5 +1,6 @@
-"""Sets of values in which several statements of one answer look columns up. Each is computed once, for their
-transaction.
+"""Sets of values in which several statements of one answer look columns up.
+
+Each is computed once, for their transaction.
 
 In: the SQL of sets, while statements are printed. Out: the statements, with the names of the sets that several of them
 read, and these sets in the order of their creation. A set that is read once stays a part of its statement.
@@ -39,8 +40,10 @@ class Sets:
         return name
 
     def shared(self, statements: Iterable[str]) -> tuple[list[str], list[SharedSet]]:
-        """Return the statements as they are run, and the sets to create before. A name contains a hash, so it is
-        unique."""
+        """Return the statements as they are run, and the sets to create before.
+
+        A name contains a hash, so it is unique.
+        """
         texts, kept = list(statements), list[SharedSet]()
         for one in reversed(self._found.values()):
             if sum(t.count(one.name) for t in (*texts, *(k.query for k in kept))) > 1:

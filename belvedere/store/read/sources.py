@@ -102,8 +102,10 @@ class Sources(Parameters):
         return f"({print_plan(query.plan, self.dialect, self.arguments(query.arguments), self.value, rows=self.visible_rows)})"
 
     def visible_rows(self, relation: str, as_of: Instant | None = None) -> str:
-        """Return the rows of a relation, now or in an earlier state, that the read can see. This is the only place that
-        names a relation."""
+        """Return the rows of a relation, now or in an earlier state, that the read can see.
+
+        This is the only place that names a relation.
+        """
         if self.row_conditions is not None and relation not in self.row_conditions:
             raise PermissionError(f'"{relation}" may not be read')
         condition = None if self.row_conditions is None else self.row_conditions[relation]
@@ -241,8 +243,10 @@ def _fixes_key(query: StoreQuery) -> bool:
 
 
 def is_restricted(query: StoreQuery) -> bool:
-    """Return whether a request does more with a relationship's rows than list them. The relationship's own limit then
-    applies first."""
+    """Return whether a request does more with a relationship's rows than list them.
+
+    The relationship's own limit then applies first.
+    """
     listed = query.shape in (Shape.LIST, Shape.ONE)
     return not listed or query.where is not None or bool(query.order) or query.offset is not None
 

@@ -121,8 +121,10 @@ class _Answers(Sources):
         return f"(SELECT {self.dialect.array(_json_object(query.fields, cell))} {source})"
 
     def chosen(self, query: StoreQuery, rows: SourceRows, outer: SourceRows | None, bounds: str) -> str:
-        """Return FROM with the rows of the answer. Rows are selected before JSON is built; otherwise a sort would carry
-        the JSON of all dropped rows."""
+        """Return FROM with the rows of the answer.
+
+        Rows are selected before JSON is built; otherwise a sort would carry the JSON of all dropped rows.
+        """
         source = self.source(query, rows, outer)
         if query.shape is Shape.ONE and " ORDER BY " not in source:
             return source + bounds

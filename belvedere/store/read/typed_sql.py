@@ -89,7 +89,7 @@ class RefusedExpression(BelvedereError):
 
 
 def refused(tree: Expr, why: str = "") -> RefusedExpression:
-    """The error for an expression that the store cannot compute exactly."""
+    """Return the error for an expression that the store cannot compute exactly."""
     return RefusedExpression(tree, why)
 
 
@@ -125,8 +125,10 @@ def _as_time(value: TypedSql, other: TypedSql, scope: NameBindings) -> TypedSql:
 
 
 def _as_double(written: Expr | None, value: TypedSql, other: TypedSql) -> TypedSql:
-    """Return a decimal literal next to a DOUBLE as a DOUBLE, as in Spark. Databases read only a limited number of
-    digits exactly."""
+    """Return a decimal literal next to a DOUBLE as a DOUBLE, as in Spark.
+
+    Databases read only a limited number of digits exactly.
+    """
     inner = written.this if isinstance(written, exp.Neg) else written
     is_exact = value.type is not None and types.is_decimal(value.type) and value.type.precision <= EXACT_DIGITS
     if not (is_exact and other.type == pa.float64() and isinstance(inner, exp.Literal)):

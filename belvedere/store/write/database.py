@@ -71,8 +71,10 @@ class DatabaseStore:
         self._tables.load()
 
     def _prepare(self, migrate: bool) -> None:
-        """Create the store's own tables. Upgrade tables of an earlier version, or refuse them; refuse those of a newer
-        version."""
+        """Create the store's own tables.
+
+        Upgrade tables of an earlier version, or refuse them; refuse those of a newer version.
+        """
         self._session.begin()
         try:
             for statement in (*self._session.dialect.first_start, *STATEMENTS):
@@ -179,8 +181,10 @@ class DatabaseStore:
         return Lease(owner, instant(expires), str(found[0][0]) if found and found[0][0] != owner else None)
 
     def _keep_renewal(self) -> None:
-        """Repeat a renewal that was rolled back. SQLite has one writer, so a renewal during an epoch is part of the
-        epoch's transaction."""
+        """Repeat a renewal that was rolled back.
+
+        SQLite has one writer, so a renewal during an epoch is part of the epoch's transaction.
+        """
         if self._lease and self._session.alone() is self._session:
             expires = microseconds(self._lease.expires_at)
             self._session.execute(f"UPDATE {LEASE} SET expires_at = ? WHERE owner = ?", (expires, self._lease.owner))

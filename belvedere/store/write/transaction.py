@@ -33,8 +33,10 @@ UNORDERED = 1000
 
 
 class _OpenBatches:
-    """Batches that are returned to the caller. Reading on after the next call raises an error instead of returning a
-    shorter result."""
+    """Batches that are returned to the caller.
+
+    Reading on after the next call raises an error instead of returning a shorter result.
+    """
 
     def __init__(self, batches: Iterator[pa.RecordBatch]):
         self._batches = batches
@@ -90,8 +92,9 @@ class EpochTransaction:
         return self._session.writes_late
 
     def open(self) -> None:
-        """Begin the transaction in the database, if it has not begun. A late transaction begins with the first
-        change.
+        """Begin the transaction in the database, if it has not begun.
+
+        A late transaction begins with the first change.
         """
         if not self.is_begun:
             self._stop_reading()  # this ends the transaction of rows that are read alone
@@ -151,8 +154,9 @@ class EpochTransaction:
         return self._put_apart(table, put, rows, weighted=True)
 
     def _put_apart(self, table: StoredTable, put: Put, rows: int, *, weighted: bool) -> Callable[[], None] | None:
-        """Let tasks of other processes stage rows, if they can reach the database. Return the call that
-        applies them.
+        """Let tasks of other processes stage rows, if they can reach the database.
+
+        Return the call that applies them.
         """
         self._require_open()
         layout = Layout(self._session.dialect, table)

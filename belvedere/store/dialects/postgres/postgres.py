@@ -176,8 +176,10 @@ class Postgres(Database):
     # values as text
 
     def json_string(self, sql: str) -> str:
-        """Return a string as JSON text. U+0000 and U+0001 are stored as pairs (`escape`); they are rare, so a test
-        comes first."""
+        """Return a string as JSON text.
+
+        U+0000 and U+0001 are stored as pairs (`escape`); they are rare, so a test comes first.
+        """
         plain = f"to_json({sql})::text"
         restored = f"replace(replace({plain},'\\u0001\\u0001','\\u0000'),'\\u0001\\u0002','\\u0001')"
         return f"CASE WHEN {sql} IS NULL THEN 'null' WHEN strpos({sql},chr(1))=0 THEN {plain} ELSE {restored} END"
@@ -216,8 +218,11 @@ class Postgres(Database):
         return str(value)
 
     def member(self, sql: str, path: Sequence[str]) -> str:
-        """Return a member's JSON text. Postgres cannot follow a path in JSON with U+0000, so it and backslashes are
-        replaced by escapes that no stored text contains."""
+        """Return a member's JSON text.
+
+        Postgres cannot follow a path in JSON with U+0000. U+0000 and backslashes are therefore replaced by escapes that
+        no stored text contains.
+        """
         where = ",".join(map(literal, path))
         plain = f"(CAST({sql} AS json)#>ARRAY[{where}])::text"
         without = rf"replace(replace({sql},'\\','\u005c'),'\u0000','\u0041')"
@@ -246,8 +251,10 @@ class Postgres(Database):
         return f"{left} IS NOT DISTINCT FROM {right}"
 
     def equal(self, pair: Pair) -> str:
-        """Return an equality of arrays, in which NULLs are equal and which Postgres can hash. IS NOT DISTINCT FROM
-        would compare every pair of rows."""
+        """Return an equality of arrays, in which NULLs are equal and which Postgres can hash.
+
+        IS NOT DISTINCT FROM would compare every pair of rows.
+        """
         if not pair.with_nulls:
             return f"{pair.own}={pair.other}"
         kind = pair.type.partition(" COLLATE ")[0]  # no array of INTEGERs is compared with one of BIGINTs

@@ -159,8 +159,10 @@ def _file(number: int) -> str:
 
 
 def check_free(dialect: Dialect, url: str) -> None:
-    """Check that the database is free. Raises B7101 if it has a store with an epoch, B7005 if it cannot be reached,
-    B7028 for its encoding."""
+    """Check that the database is free.
+
+    Raises B7101 if it has a store with an epoch, B7005 if it cannot be reached, B7028 for its encoding.
+    """
     connection = connect(dialect, url)
     try:
         with dialect.guarded(url, ERRORS):

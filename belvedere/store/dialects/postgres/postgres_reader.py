@@ -34,8 +34,10 @@ class PostgresReader(PooledReader):
             return python_rows(cursor.fetch_arrow_table())
 
     def hold(self, connection: Any, layouts: Sequence[Layout]) -> None:
-        """Lock tables against replacement. A table that takes another one's name would appear empty in this snapshot,
-        since its rows came later."""
+        """Lock tables against replacement.
+
+        A table that takes another one's name would appear empty in this snapshot, since its rows came later.
+        """
         if names := [la.name for la in layouts if la.table.name]:
             self.run(connection, holding(names), ())
 

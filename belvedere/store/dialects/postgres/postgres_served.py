@@ -46,8 +46,10 @@ class ServedPostgresReader(StatementReader):
         return list(connection.run(sql, parameters))
 
     async def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """Run a statement as `execute` does, without a thread. Texts are returned as bytes. If the connection turns out
-        to be dead, retry once."""
+        """Run a statement as `execute` does, without a thread.
+
+        Texts are returned as bytes. If the connection turns out to be dead, retry once.
+        """
         try:
             return await self._fetch(sql, parameters)
         except BelvedereError as error:

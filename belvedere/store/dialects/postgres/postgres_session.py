@@ -123,8 +123,10 @@ class PostgresSession(Session):
             self.execute("BEGIN")
 
     def patiently(self, work: Callable[[], None]) -> None:
-        """Run `work` with short waits for its locks. Readers queue behind a waiter for a lock, so the session waits
-        briefly, releases all locks and retries."""
+        """Run `work` with short waits for its locks.
+
+        Readers queue behind a waiter for a lock, so the session waits briefly, releases all locks and retries.
+        """
         end, pause = time.monotonic() + PATIENCE_SECONDS, MOMENT
         while True:
             self.execute("SAVEPOINT belvedere_patience")
@@ -339,8 +341,10 @@ class PostgresSession(Session):
         return {name: int(self.execute(sql, (quoted(name),))[0][0]) for name in tables}
 
     def process(self) -> str:
-        """Return the identity of this connection as the process. A lease names the connection that renews it, since
-        that connection notices a loss first."""
+        """Return the identity of this connection as the process.
+
+        A lease names the connection that renews it, since that connection notices a loss first.
+        """
         return self._process
 
     def gone(self, process: str) -> bool:

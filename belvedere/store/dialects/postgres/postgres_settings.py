@@ -28,14 +28,17 @@ UNHURRIED = """
 SELECT count(set_config(name, '0', false)) FROM pg_settings
 WHERE name IN ('idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')
 """
-"""Settings without timeouts. The transaction of an epoch waits while the epoch is computed. Versions of Postgres know
-some of these settings."""
+"""Settings without timeouts.
+
+The transaction of an epoch waits while the epoch is computed. Versions of Postgres know some of these settings.
+"""
 ENCODING = "SELECT current_setting('server_encoding')"
 
 
 def holding(tables: Iterable[str]) -> str:
-    """Return the statement that prevents tables from being replaced until the transaction ends. It begins no
-    snapshot.
+    """Return the statement that prevents tables from being replaced until the transaction ends.
+
+    It begins no snapshot.
     """
     return f"LOCK TABLE {', '.join(tables)} IN ACCESS SHARE MODE"
 

@@ -141,8 +141,10 @@ class Sqlite(Database):
         return "?"
 
     def bound(self, marker: str, type_: pa.DataType) -> str:
-        """Return a parameter with a sign. For a bare parameter, SQLite's planner reads its value and replans for each
-        new value."""
+        """Return a parameter with a sign.
+
+        For a bare parameter, SQLite's planner reads its value and replans for each new value.
+        """
         return f"+{marker}"
 
     # values as text
@@ -166,8 +168,9 @@ class Sqlite(Database):
         return sql
 
     def _double(self, sql: str, type_: pa.DataType) -> str:
-        """Return the fewest digits that represent the number exactly. SQLite's own JSON functions write 15, which loses
-        precision.
+        """Return the fewest digits that represent the number exactly.
+
+        SQLite's own JSON functions write 15, which loses precision.
 
         `format` is SQLite's printf. `FileReader` replaces it by a function that is exact in every library and supports
         32-bit floats.
@@ -190,8 +193,10 @@ class Sqlite(Database):
         return f"CASE WHEN {sql}%1000000=0 THEN {whole} ELSE {exact} END"
 
     def readable(self, sql: str, type_: pa.DataType) -> str:
-        """Return the value for other tools. Decimals are numbers if 15 digits represent them exactly, as in a double;
-        else they are texts."""
+        """Return the value for other tools.
+
+        Decimals are numbers if 15 digits represent them exactly, as in a double; else they are texts.
+        """
         if types.is_boolean(type_):
             return self.plain_text(sql, type_)
         if types.is_timestamp(type_):  # sorts as the times do; times beyond the year 9999 stay numbers
@@ -249,8 +254,10 @@ class Sqlite(Database):
         return f"{left} IS {right}"
 
     def is_among(self, pairs: Sequence[Pair], rows: str, sets: Sets, negated: bool) -> str:
-        """Return a test of membership in a set. With EXISTS, SQLite would read all of `rows` for each row if no index
-        finds them."""
+        """Return a test of membership in a set.
+
+        With EXISTS, SQLite would read all of `rows` for each row if no index finds them.
+        """
         own = ",".join(_as_member(p.own, p.with_nulls) for p in pairs)
         others = ",".join(_as_member(p.other, p.with_nulls) for p in pairs)
         # the types with which SQLite compares the expressions; otherwise it does not use the set's own index

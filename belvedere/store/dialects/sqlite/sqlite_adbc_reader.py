@@ -1,5 +1,6 @@
-"""The reader of a SQLite store in the process that writes it: through ADBC, as the writer. API processes never load
-this driver.
+"""The reader of a SQLite store in the process that writes it: through ADBC, as the writer.
+
+API processes never load this driver.
 
 In: SELECTs of one statement each, so each sees one epoch. Out: Python rows, or Arrow in the catalog's types.
 """

@@ -113,8 +113,10 @@ def _mean_of_text(total: str, n: str, summed: int, more: int, digits: int) -> st
 
 
 def _normalised(lengths: list[int], digits: int) -> str:
-    """Return the stored text of a number in parts `q0`, `q1`, ... of the given lengths. The last part can be one too
-    large."""
+    """Return the stored text of a number in parts `q0`, `q1`, ... of the given lengths.
+
+    The last part can be one too large.
+    """
     carry, written = "", list[str]()
     for number in reversed(range(len(lengths))):
         value = f"(q{number}{f'+{carry}' if carry else ''})"

@@ -75,8 +75,10 @@ class DecimalForm:
         return -(2**63) if self.precision <= DIGITS_OF_INTEGERS else ""
 
     def encode(self, unscaled: int) -> int | str:
-        """Return the stored form of `unscaled` / 10^scale. Beyond the type's range, return a value beyond all stored
-        ones on that side."""
+        """Return the stored form of `unscaled` / 10^scale.
+
+        Beyond the type's range, return a value beyond all stored ones on that side.
+        """
         bound: int = 10**self.precision
         if self.precision <= DIGITS_OF_INTEGERS:
             return max(-bound, min(bound, unscaled))
@@ -85,8 +87,10 @@ class DecimalForm:
         return str(unscaled + (bound if unscaled >= 0 else bound - 1)).rjust(self.precision + 1, "0")
 
     def compared(self, number: Decimal, role: Role) -> int | str:
-        """Return the value with which a stored decimal is compared. If the type cannot hold the number, the role
-        decides."""
+        """Return the value with which a stored decimal is compared.
+
+        If the type cannot hold the number, the role decides.
+        """
         scaled = _EXACT.scaleb(number, self.scale)
         whole = scaled.to_integral_value(ROUND_CEILING if role is Role.CEILING else ROUND_FLOOR, _EXACT)
         exact = whole == scaled and abs(whole) < 10**self.precision

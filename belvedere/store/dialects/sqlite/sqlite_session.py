@@ -116,8 +116,10 @@ class SqliteSession(Session):
             self._put(layout, batch)
 
     def fill(self, layout: Layout, batches: Iterable[pa.RecordBatch]) -> None:
-        """Insert rows into an empty table. Many rows are inserted without indexes, which are then built from sorted
-        values: a third faster."""
+        """Insert rows into an empty table.
+
+        Many rows are inserted without indexes, which are then built from sorted values: a third faster.
+        """
         source = iter(batches)
         first, count = [], 0
         for batch in source:
@@ -196,8 +198,10 @@ def _in_order(keys: pa.Array, few: int) -> pa.Array:
 
 
 def _started(pid: int) -> str | None:
-    """Return the start time of a process as a text, which distinguishes it from other processes with its number. None
-    if it does not exist."""
+    """Return the start time of a process as a text, which distinguishes it from other processes with its number.
+
+    None if it does not exist.
+    """
     try:
         words = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return None if words[0] in "ZX" else words[19]  # an ended process is listed until its parent waits for it
