@@ -222,8 +222,10 @@ class Connector(Protocol):
         """Return the tables of a source, quickly and without a JVM: `belvedere check` calls it."""
 
     def columns(self, source: Source, table: str) -> pa.Schema:
-        """Return the columns of a table that the project file does not declare. Raises BelvedereError if it cannot find
-        them."""
+        """Return the columns of a table that the project file does not declare.
+
+        Raises BelvedereError if it cannot find them.
+        """
 
     def open_feed(self, requested: FeedRequest) -> Feed:
         """Open the feed of an input at its offset."""

@@ -144,8 +144,10 @@ class FileFeed:
             table.source is not None and table.source.columns is not None and self.new_columns != "reject"
         )
         self.ignored: dict[str, str] = dict(requested.offset.get(IGNORED, {}))
-        """Columns that files have and the table does not, each with its first position. Each is reported once per
-        store."""
+        """Columns that files have and the table does not, each with its first position.
+
+        Each is reported once per store.
+        """
         self.chunk = min(CHUNK_BYTES, max(MIN_CHUNK_BYTES, requested.memory.chunk))
         self.memory = requested.memory
         self.directory = os.path.abspath(source.path)

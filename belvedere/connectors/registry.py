@@ -112,8 +112,10 @@ class _Alone:
 
 
 class SourceTables:
-    """The tables of sources according to their connectors. An unavailable source is queried only once, to avoid more
-    waits."""
+    """The tables of sources according to their connectors.
+
+    An unavailable source is queried only once, to avoid more waits.
+    """
 
     def __init__(self) -> None:
         self._away: dict[str, BelvedereError] = {}

@@ -65,8 +65,10 @@ class SensorFeed:
         self.start = datetime.fromisoformat(offset["started"]) if "started" in offset else None
 
     def look(self, now: datetime, once: bool) -> OffsetRange | None:
-        """Return the range of rows due at `now`. With `once`: all rows if `rows` limits them, else those of one more
-        second."""
+        """Return the range of rows due at `now`.
+
+        With `once`: all rows if `rows` limits them, else those of one more second.
+        """
         if once and self._has_run:
             return None
         started = self.start or now

@@ -427,8 +427,10 @@ def _not_written(error: OSError) -> Reply:
 
 
 def position_in(last: EpochRow | None, journal: str = "") -> JournalPosition:
-    """Return the journal position that a store at epoch `last` has committed. `journal` is the journal id from the
-    store."""
+    """Return the journal position that a store at epoch `last` has committed.
+
+    `journal` is the journal id from the store.
+    """
     known = last.offsets.get(OFFSET, {}) if last is not None else {}
     return JournalPosition(journal or known.get("journal", ""), known.get("sequence", 0))
 

@@ -171,7 +171,7 @@ class Journal:
         for segment in self._segments[:-1]:
             if segment.last > self.committed_sequence:
                 break
-            with contextlib.suppress(OSError):  # it goes the next time
+            with contextlib.suppress(OSError):  # deleted on the next attempt
                 segment.path.unlink()
                 self._segments.remove(segment)
 
@@ -268,8 +268,10 @@ class Journal:
         return self._segments[-1]
 
     def _cut(self, segment: _Segment) -> None:
-        """Undo a failed write. After a failed sync the file is reopened, since the system's cache of it is not
-        reliable."""
+        """Undo a failed write.
+
+        After a failed sync the file is reopened, since the system's cache of it is not reliable.
+        """
         self._close_file()
         with open(segment.path, "rb+") as file:
             file.truncate(segment.size)

@@ -53,8 +53,10 @@ def deletions_of_program(source: Input, given: Any) -> pa.Table:
 
 
 def plain_rows(table: str, given: Any, columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """Return the dicts with Python values in place of NumPy and pandas values. Raises B6015 for anything but a list of
-    dicts."""
+    """Return the dicts with Python values in place of NumPy and pandas values.
+
+    Raises B6015 for anything but a list of dicts.
+    """
     if isinstance(given, Mapping):
         raise fail(NO_FRAME, f'"{table}" needs a list of rows, not one row', hint="write [row]")
     if isinstance(given, str | bytes) or not isinstance(given, Iterable) or hasattr(given, "to_frame"):

@@ -45,8 +45,10 @@ class SegmentFrames:
 
 
 def frame(payload: bytes, seed: int | None, place: int) -> bytes:
-    """Return the bytes of a record at `place` in a segment. Without a seed (header), the checksum covers the payload
-    alone."""
+    """Return the bytes of a record at `place` in a segment.
+
+    Without a seed (header), the checksum covers the payload alone.
+    """
     return FRAME.pack(len(payload), _check(payload, seed, place)) + payload
 
 
@@ -160,8 +162,10 @@ def damaged(path: Path, place: int, behind: int | None = None) -> Exception:
 
 
 def _payload(data: bytes, place: int, seed: int | None) -> bytes | None:
-    """Return the payload of the frame at `place`; None if it is not complete. No record is empty, so zeros are no
-    frame."""
+    """Return the payload of the frame at `place`; None if it is not complete.
+
+    No record is empty, so zeros are no frame.
+    """
     if place + FRAME.size > len(data):
         return None
     length, check = FRAME.unpack_from(data, place)

@@ -210,9 +210,8 @@ class IngestClient:
             if self._open and self._streams is None:
                 self._streams = await asyncio.open_unix_connection(sock=self._end)
                 self._reader = asyncio.create_task(self._read(self._streams[0]))
-        if (
-            not self._open or self._streams is None or self._streams[1].is_closing()
-        ):  # uvloop raises where one writes then
+        # uvloop raises if the transport is closing
+        if not self._open or self._streams is None or self._streams[1].is_closing():
             return GONE
         self._number += 1
         number = self._number

@@ -41,8 +41,8 @@ class Moment:
 
 
 def arrival(query_runner: QueryRunner, input_: str, time: datetime, uid: int) -> Moment:
-    """Return the epoch that accepted an input row: the first with a clock >= its `_ingest_time` and a larger next
-    `_uid`."""
+    """Return the epoch that accepted an input row: the first at or after its `_ingest_time` that assigned
+    its `_uid`."""
     (least, first), *_ = query_runner.reader.execute(f"SELECT min(epoch), min(clock) FROM {EPOCH}")
     if first is not None and (least == 1 or int(first) <= microseconds(time)):
         later = f"SELECT epoch FROM {EPOCH} WHERE clock >= {microseconds(time)} ORDER BY epoch"

@@ -77,8 +77,10 @@ class Names:
         return self.named(f"_{prefix}{next(self._numbers)}")
 
     def pin(self, node: Node, values: Sequence[Value]) -> tuple[Node, list[Value]]:
-        """Add a column to the plan for every SQL text in the values. Return the plan and the values over these
-        columns."""
+        """Add a column to the plan for every SQL text in the values.
+
+        Return the plan and the values over these columns.
+        """
         added: list[Item] = []
         made: dict[str, str] = {}
 

@@ -69,8 +69,10 @@ def explain_window_query(text: str, schemas: Mapping[str, Schema], file: str = "
 
 
 def lowered_query(query: Query, sources: Mapping[str, Node], file: str = "", utc: bool = True) -> Result:
-    """Return the relation of a query's results over the `sources` that it names. Raises B3624 if no plan can express
-    it."""
+    """Return the relation of a query's results over the `sources` that it names.
+
+    Raises B3624 if no plan can express it.
+    """
     requested = {n.casefold() for n in free_names(query)}
     used = {name: node for name, node in sources.items() if name.casefold() in requested}
     try:

@@ -60,8 +60,10 @@ class QueryLowering(TupleLowering):
     """Lowers one query."""
 
     def query(self, query: Query, tables: Tables, around: Bindings | None = None) -> Result:
-        """Return the relation of a query's results. For a query within an expression, it has the results of each tuple
-        of `around`."""
+        """Return the relation of a query's results.
+
+        For a query within an expression, it has the results of each tuple of `around`.
+        """
         for place, let in enumerate(query.bindings):
             if isinstance(let.value, QueryExpression) and (around is None or not _reads(let.value.query, around)):
                 tables = {**tables, let.name.text: self.query(let.value.query, tables)}

@@ -23,14 +23,18 @@ from belvedere.values.instants import microseconds
 
 Ints = npt.NDArray[np.int64]
 FIRST = 86_400_000_000
-"""Maximum time in microseconds between an arrival and the store's first epoch. Earlier arrivals get this limit instead.
+"""Maximum time in microseconds between an arrival and the store's first epoch.
+
+Earlier arrivals get this limit instead.
 """
 
 
 @dataclass(frozen=True)
 class ArrivalTimes:
-    """Arrival times of rows in order: row counts, and the clock of each in microseconds. If empty, the epoch's clock
-    applies."""
+    """Arrival times of rows in order: row counts, and the clock of each in microseconds.
+
+    If empty, the epoch's clock applies.
+    """
 
     counts: Ints
     clocks: Ints

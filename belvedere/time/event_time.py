@@ -202,8 +202,10 @@ def late_rows(table: Input, late_table: Input, rows: pa.Table, late: tuple[LateR
 
 
 def time_text(micros: int) -> str:
-    """Return microseconds since 1970 as RFC 3339. A year outside 1 to 9999 has a sign and more digits (ISO 8601
-    expanded)."""
+    """Return microseconds since 1970 as RFC 3339.
+
+    A year outside 1 to 9999 has a sign and more digits (ISO 8601 expanded).
+    """
     try:
         return instant(micros).isoformat().replace("+00:00", "Z")
     except OverflowError:
@@ -227,8 +229,10 @@ def _arriving(rows: pa.Table) -> npt.NDArray[np.bool_]:
 
 
 def _times(rows: pa.Table, name: str, arriving: npt.NDArray[np.bool_]) -> tuple[Times, npt.NDArray[np.bool_]]:
-    """Return the times in microseconds, and a mask of the rows that have one. A NULL is never late and implies no
-    bound."""
+    """Return the times in microseconds, and a mask of the rows that have one.
+
+    A NULL is never late and implies no bound.
+    """
     column = rows[name].cast(TIMESTAMP).cast(pa.int64())
     known = np.asarray(pc.is_valid(column).to_numpy(), dtype=bool) & arriving
     return np.asarray(pc.fill_null(column, LOWEST).to_numpy(), dtype=np.int64), known
@@ -261,8 +265,10 @@ def _late_rows(clocks: Clocks, table: Input, rows: pa.Table, producer: str | Non
 
 
 def _late_by_any(given: list[_Given], producer: str | None, size: int, last: int) -> tuple[LateRow, ...]:
-    """Return the late rows for several event-time columns. A row that is late in one column does not advance the
-    others."""
+    """Return the late rows for several event-time columns.
+
+    A row that is late in one column does not advance the others.
+    """
     least = [_or_lowest(clock.least_for(producer)) for _, clock, _, _ in given]
     found = []
     for index in range(size):

@@ -77,8 +77,10 @@ def rows_seen(clock: StreamClock, producer: str | None, implied: int | None, now
 
 
 def closed(clock: StreamClock, producer: str | None, now: int) -> StreamClock:
-    """Detach a producer: it no longer holds back the stream. After the last one, the bound rises to the highest implied
-    one."""
+    """Detach a producer: it no longer holds back the stream.
+
+    After the last one, the bound rises to the highest implied one.
+    """
     left = {name: p for name, p in clock.producers.items() if name != producer}
     if clock.producers and not left:
         return replace(clock, producers=left, bound=highest(clock.bound, clock.reached))

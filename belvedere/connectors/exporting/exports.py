@@ -287,8 +287,10 @@ class ExportBacklog:
 
 
 def waiting_exports(catalog: Catalog, sinks: Mapping[str, Sink], reader: Reader) -> tuple[ExportBacklog, ...]:
-    """Return the backlogs of all exports of a script from the store's documents, without contacting sinks. Raises
-    B6110."""
+    """Return the backlogs of all exports of a script from the store's documents, without contacting sinks.
+
+    Raises B6110.
+    """
     last = reader.last_epoch()
     memories = Memories.of(last.extra) if last is not None else Memories()
     found = []

@@ -34,8 +34,10 @@ class Pace:
         return seconds * 2.0 ** min(self.late, TRIES - 1)
 
     def size(self, before: int, left: int) -> int:
-        """Return the number of remaining events in the next request. `before`: size of a request that may have been
-        accepted."""
+        """Return the number of remaining events in the next request.
+
+        `before`: size of a request that may have been accepted.
+        """
         if not before:
             return min(self.largest, left)
         return max(1, before // 2) if self.late >= TRIES else before

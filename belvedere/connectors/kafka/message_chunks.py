@@ -76,8 +76,10 @@ class Gathering:
         return np.concatenate(self.times) if self.times else None
 
     def by_time(self, rows: pa.Table | Rows) -> pa.Table | Rows:
-        """Sort rows of several partitions by the time they were sent. In a table with a key the last row of a key
-        counts."""
+        """Sort rows of several partitions by the time they were sent.
+
+        In a table with a key the last row of a key counts.
+        """
         sent = self.sent
         if sent is None or not as_rows(rows).is_collected or len({label for _, label in self.producers}) < 2:
             return rows

@@ -53,8 +53,10 @@ The chunk's messages that are not rows follow it.
 def read_by_tasks(
     spark: SparkSession, table: str, settings: Settings, ranges: Sequence[MessageRange], shape: MessageShape
 ) -> Gathered:
-    """Return the rows, ordered by range within each partition. Raises B7036 if executors have another scratch
-    folder."""
+    """Return the rows, ordered by range within each partition.
+
+    Raises B7036 if executors have another scratch folder.
+    """
     folder = scratch_folder(PREFIX)
     try:
         parts = cut(ranges, spark.sparkContext.defaultParallelism)

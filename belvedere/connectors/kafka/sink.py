@@ -181,8 +181,10 @@ class KafkaOutlet:
         headers: list[tuple[str, bytes]],
         number: int,
     ) -> None:
-        """Put a message into the producer's queue; wait if the queue is full. Raises B6209 if the message is too
-        large."""
+        """Put a message into the producer's queue; wait if the queue is full.
+
+        Raises B6209 if the message is too large.
+        """
         end = time.monotonic() + TIMEOUT_SECONDS
         topic = self.exports[place].topic
         while True:

@@ -32,7 +32,7 @@ class TopicOffsets:
     def without(self, names: Iterable[str]) -> TopicOffsets:
         """Remove topics.
 
-        If a pattern no longer finds a topic, for example after a permission was revoked, its partitions are kept.
+        Callers keep a topic that a pattern no longer finds, for example after a permission was revoked.
         """
         gone = set(names)
         places, begun = ({p: o for p, o in found.items() if p[0] not in gone} for found in (self.places, self.begun))

@@ -72,8 +72,10 @@ class Cluster:
             return [_topic(future.result()) for future in asked.values() if not _is_gone(future)]
 
     def deletion_retention(self, topic: str) -> int | None:
-        """Return for how many milliseconds a compacted topic keeps tombstones; None if it is not compacted. Raises
-        B6201."""
+        """Return for how many milliseconds a compacted topic keeps tombstones; None if it is not compacted.
+
+        Raises B6201.
+        """
         with self._reported(f'cannot be asked for the settings of the topic "{topic}"'):
             asked = self.admin.describe_configs(
                 [ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=TIMEOUT_SECONDS

@@ -41,8 +41,10 @@ _readers: dict[tuple[str, str], SlotReader] = {}
 
 
 def open_table(requested: FeedRequest) -> TableFeed:
-    """Open the feed of a table, and add it to the source's slot. Raises B6222 if another source of the script reads the
-    slot."""
+    """Open the feed of a table, and add it to the source's slot.
+
+    Raises B6222 if another source of the script reads the slot.
+    """
     server = Server(requested.source)
     key = (server.url, server.slot)
     known = _readers.get(key)

@@ -48,8 +48,10 @@ class Followed:
         return tuple(n for n, c in enumerate(self.columns) if c in self.key)
 
     def attnums(self, now: Table) -> dict[str, int]:
-        """Return the numbers of the input's columns: by name, or by number if a column was renamed. Raises B6223,
-        B6226."""
+        """Return the numbers of the input's columns: by name, or by number if a column was renamed.
+
+        Raises B6223, B6226.
+        """
         before = self.position.attnums if self.position is not None and self.position.table.oid == now.state.oid else {}
         found: dict[str, int] = {}
         logged = {c.number for c in now.state.columns if not c.is_generated}

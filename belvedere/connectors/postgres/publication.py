@@ -113,8 +113,10 @@ def _check_partitions(server: Server, table: Table) -> None:
 
 
 def _check_generated(server: Server, table: Table) -> None:
-    """Check generated columns. From Postgres 18 on, REPLICA IDENTITY FULL without them makes the table's updates
-    fail."""
+    """Check generated columns.
+
+    From Postgres 18 on, REPLICA IDENTITY FULL without them makes the table's updates fail.
+    """
     if server.connection.info.server_version < 180000:
         return
     ((kind,),) = server.ask("SELECT pubgencols::text FROM pg_publication WHERE pubname = %s", server.publication)

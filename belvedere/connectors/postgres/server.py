@@ -144,8 +144,10 @@ class Server:
         return [name for (name,) in self.ask(text, self.schema)]
 
     def table(self, name: str) -> Table:
-        """Return a table by its name, ignoring case. Raises B6101 if there is none, B6223 if its log cannot identify
-        rows."""
+        """Return a table by its name, ignoring case.
+
+        Raises B6101 if there is none, B6223 if its log cannot identify rows.
+        """
         names = self.tables()
         found = name if name in names else next((n for n in names if n.casefold() == name.casefold()), None)
         if found is None:

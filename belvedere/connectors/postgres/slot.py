@@ -92,8 +92,10 @@ class SlotReader:
     # -- present state ------------------------------------------------------------------------------------------------
 
     def _see(self) -> None:
-        """Read the state of the server, the publication and the tables. Raises B6101, B6223 to B6225 if the positions
-        are invalid."""
+        """Read the state of the server, the publication and the tables.
+
+        Raises B6101, B6223 to B6225 if the positions are invalid.
+        """
         now = self.server.states(self.tables)
         for name in self.tables.keys() - now.keys():
             raise self.server.no_table(name, self.server.tables())
@@ -128,8 +130,10 @@ class SlotReader:
         return switch is not None and position <= switch
 
     def _begin(self) -> int:
-        """Return the start position, and advance the slot to it. After a crash of the server the slot is behind the
-        store."""
+        """Return the start position, and advance the slot to it.
+
+        After a crash of the server the slot is behind the store.
+        """
         known = [t.position.lsn for t in self.tables.values() if t.position is not None and not t.whole]
         confirmed = self.slot.confirmed(is_known=bool(known))
         if not known:

@@ -51,8 +51,10 @@ class SlotMaking:
             self._connection.close()
 
     def position(self) -> int:
-        """Return the slot's first position. Raises B6227 while it waits, and the server's error if the creation
-        failed."""
+        """Return the slot's first position.
+
+        Raises B6227 while it waits, and the server's error if the creation failed.
+        """
         self._thread.join(PATIENCE_SECONDS)
         if self._failure is not None:
             raise self._failure

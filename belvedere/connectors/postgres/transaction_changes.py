@@ -33,8 +33,10 @@ class TableChanges:
     rows: list[tuple[int, ArrivedRow]] = field(default_factory=list)
     is_emptied: bool = False
     last: dict[Key, ArrivedRow | None] = field(default_factory=dict)
-    """The last of these rows of each key, None if it was deleted. It supplies large values that an update did not
-    change."""
+    """The last of these rows of each key, None if it was deleted.
+
+    It supplies large values that an update did not change.
+    """
 
     def take(self, key: Sequence[int], old: Row | None, new: Row | None) -> None:
         """Add an inserted row, a deleted row, or both; `key` has the indexes of the key's columns."""

@@ -43,8 +43,10 @@ class LoggedTable:
 
 
 class RowChange(NamedTuple):
-    """An inserted row (`new`), a deleted row (`old`), or both for an update; neither for TRUNCATE. `old` may have its
-    key alone."""
+    """An inserted row (`new`), a deleted row (`old`), or both for an update; neither for TRUNCATE.
+
+    `old` may have its key alone.
+    """
 
     relation: LoggedTable
     old: Row | None = None

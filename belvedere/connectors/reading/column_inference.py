@@ -184,8 +184,10 @@ def _sample(file: Path) -> tuple[str, bool]:
 
 
 def _json_records(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield objects, one per line or the elements of one array. Lines that are not objects are skipped; the reader
-    rejects them."""
+    """Yield objects, one per line or the elements of one array.
+
+    Lines that are not objects are skipped; the reader rejects them.
+    """
     text, whole = _sample(file)
     if text.lstrip().startswith("["):
         if not whole:

@@ -78,8 +78,10 @@ class _Lines:
 
 
 def csv_records_of(lines: Iterable[str], delimiter: str, *, is_whole: bool = True) -> Iterator[CsvRecord]:
-    """Yield the records that are not empty. Unless `is_whole`, the text may continue, so its last record is left
-    out."""
+    """Yield the records that are not empty.
+
+    Unless `is_whole`, the text may continue, so its last record is left out.
+    """
     rest, start = iter(lines), 1
     while True:
         given = _Lines(rest)

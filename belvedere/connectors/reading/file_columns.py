@@ -27,8 +27,10 @@ MAX_HEADER_LENGTH = 200
 def unknown_columns(
     path: str, format_: str, columns: Sequence[Column], options: Mapping[str, Any]
 ) -> dict[str, int | None]:
-    """Return the names, each with the first line that has it, None for files without lines. JSON names are
-    case-sensitive."""
+    """Return the names, each with the first line that has it, None for files without lines.
+
+    JSON names are case-sensitive.
+    """
     line: int | None = None
     try:
         match format_:

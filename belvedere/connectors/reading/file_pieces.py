@@ -111,8 +111,10 @@ def _row_groups(piece: Piece, size: int) -> Iterator[Piece]:
 
 
 def ends(piece: Piece, most: int) -> Iterator[pa.RecordBatch]:
-    """Return the first and last records of a file, `most` in total; of a large file the first ones. Raises
-    `READ_ERRORS`."""
+    """Return the first and last records of a file, `most` in total; of a large file the first ones.
+
+    Raises `READ_ERRORS`.
+    """
     last = 0 if piece.size > WHOLE_BYTES else most // 2
     first, behind = most - last, deque[pa.RecordBatch]()
     for batch in piece.batches():

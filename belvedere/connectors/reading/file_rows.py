@@ -50,8 +50,10 @@ OPEN_QUOTE = Reason("has a quote that never closes")
 MAX_TEXT_LENGTH = 10_000
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 LONE_SURROGATE = rf"(?<!\\)(?:\\\\)*(?:{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
-"""Pattern of an escaped surrogate without its partner in a JSON text. It is not valid, but Spark would read it as
-`?`."""
+"""Pattern of an escaped surrogate without its partner in a JSON text.
+
+It is not valid, but Spark would read it as `?`.
+"""
 MAYBE_LOST = r"[.,]\d{6}\d*[1-9]|\d-\d{1,2}[T ]+\d"
 PLACE = (FILE, LINE, TEXT)
 
@@ -129,8 +131,10 @@ def _lost_times(columns: Sequence[Column]) -> list[SparkColumn]:
 
 
 def csv_rows(raw: DataFrame, columns: Sequence[Column], header: Sequence[str], options: Mapping[str, Any]) -> DataFrame:
-    """Return rows from `FIELDS`, arrays of texts in the order of `header`. Empty fields and `options["null"]` become
-    NULL."""
+    """Return rows from `FIELDS`, arrays of texts in the order of `header`.
+
+    Empty fields and `options["null"]` become NULL.
+    """
     places = {name.strip().casefold(): n for n, name in enumerate(header)}
     member: dict[str, SparkColumn] = {}
     count = F.concat(

@@ -56,8 +56,10 @@ def is_typed(piece: Piece, form: RecordForm) -> bool:
 def parts_of(
     piece: Piece, form: RecordForm, unmarked: Unmarked | None = None, threads: int = 1
 ) -> Iterator[RecordPart]:
-    """Yield the parts of a piece, with `threads` threads for texts. Raises `READ_ERRORS` if the file is not readable to
-    its end."""
+    """Yield the parts of a piece, with `threads` threads for texts.
+
+    Raises `READ_ERRORS` if the file is not readable to its end.
+    """
     if piece.format == "json":
         return _json_parts(piece, form, unmarked, threads)
     if piece.format == "csv":

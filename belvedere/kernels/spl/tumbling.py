@@ -89,8 +89,10 @@ def following(values: Steps, parts: Episodes) -> Ints:
 
 
 def chains(jumps: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Follow the jumps from the first row of each episode. Return the rows, each with the one before (itself for the
-    first)."""
+    """Follow the jumps from the first row of each episode.
+
+    Return the rows, each with the one before (itself for the first).
+    """
     chosen, before = [], []
     for low, high in zip(begin.tolist(), end.tolist(), strict=True):
         if low >= high:

@@ -32,8 +32,10 @@ def root_predicate(plan: Node, row: Mapping[str, Any], *, whole: bool = False) -
 
 
 def is_chosen(catalog: Catalog, plan: Node) -> bool:
-    """Return whether a plan selects the first rows of an order. Then the key alone finds the present row, not an
-    earlier one."""
+    """Return whether a plan selects the first rows of an order.
+
+    Then the key alone finds the present row, not an earlier one.
+    """
     while isinstance(plan, Project | Filter):
         plan = plan.input
     if isinstance(plan, Scan) and plan.relation in catalog.views:

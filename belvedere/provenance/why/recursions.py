@@ -88,8 +88,10 @@ def leading_rows(trace: Trace, back: Backward, node: Recursion, requested: RowPr
 
 
 def members(node: Recursion) -> Recursion:
-    """Return a recursion with each row once. UNION ALL becomes distinct if the step derives equal rows from equal
-    rows."""
+    """Return a recursion with each row once.
+
+    UNION ALL becomes distinct if the step derives equal rows from equal rows.
+    """
     reads = sum(isinstance(n, Scan) and n.relation == LAST for n in node.step.walk())
     return replace(node, distinct=True, copy=None) if reads == 1 else node
 

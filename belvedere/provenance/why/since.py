@@ -86,8 +86,10 @@ def _of_history(past: QueryRunner, id_: str, row: Mapping[str, Any], size: int) 
 
 
 def _of_input(past: QueryRunner, table: Input, row: Mapping[str, Any]) -> Since:
-    """Return the age of an input row. Without a key a row never changes; with a key it may have replaced another
-    one."""
+    """Return the age of an input row.
+
+    Without a key a row never changes; with a key it may have replaced another one.
+    """
     moment = arrival(past, table.id, row[INGEST_TIME], row[UID])
     if not table.primary_key:
         return Since(moment, moment, True)

@@ -23,8 +23,10 @@ class Trail:
     """Whether the requested row exists. Then tests beside those of its key hold, and its partners exist."""
     grouped: bool = False
     past: bool = False
-    """Whether an earlier state of the row is requested. Then present rows of other operators give no information on
-    it."""
+    """Whether an earlier state of the row is requested.
+
+    Then present rows of other operators give no information on it.
+    """
     ahead: bool = False
     """Whether the rows sorted ahead of the requested one, which appeared when they left."""
 

@@ -354,8 +354,10 @@ def _values(descent: Descent, node: Values, requested: RowPredicate, way: Descen
 def _recursion(
     descent: Descent, node: Recursion, requested: RowPredicate, way: DescentPath
 ) -> Iterator[PruningOperator]:
-    """Search the first rows, and one step back from the missing row. Rows that the step would need are not followed
-    further."""
+    """Search the first rows, and one step back from the missing row.
+
+    Rows that the step would need are not followed further.
+    """
     own, left = requested.split(names_of(node))
     name = f"the recursion {node.name}"
     way = way.without(left, name)

@@ -30,8 +30,10 @@ class Untranslatable(Exception):
 
 @dataclass(frozen=True)
 class SqlValue:
-    """A value as SQL text. `missing` is the text of a condition, None for never. The text is NULL if the value is
-    MISSING."""
+    """A value as SQL text.
+
+    `missing` is the text of a condition, None for never. The text is NULL if the value is MISSING.
+    """
 
     sql: str
     type: pa.DataType

@@ -206,8 +206,10 @@ def _object(text: str, type_: pa.DataType) -> Object:
 
 
 def _leaves(value: Value, leaves: list[tuple[str, SqlValue]]) -> Callable[[str], Value]:
-    """Append the columns of a value and of its flags. Return a function that reads the value from an object of
-    these."""
+    """Append the columns of a value and of its flags.
+
+    Return a function that reads the value from an object of these.
+    """
 
     def leaf(found: SqlValue) -> str:
         leaves.append((f"l{len(leaves)}", found))

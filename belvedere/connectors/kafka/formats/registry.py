@@ -37,8 +37,10 @@ def number_of(value: bytes) -> int | None:
 
 
 def newest_known(table: str, values: Sequence[bytes], get: Callable[[bytes], Schema]) -> Schema:
-    """Return the schema of the last message with a schema that the registry has. Raises B6103 if there is none,
-    B6205."""
+    """Return the schema of the last message with a schema that the registry has.
+
+    Raises B6103 if there is none, B6205.
+    """
     framed = list({number_of(v): v for v in values if number_of(v) is not None}.values())
     if not framed:
         hint = f"send messages, or declare its columns under [sources.<name>.tables.{table}]"
@@ -59,8 +61,10 @@ def format_of(address: str, number: int) -> str:
 
 
 def registry_answer(address: str, path: str, what: str) -> Mapping[str, Any]:
-    """Return a registry's answer. The address may contain a name and a password. Raises B6205, which names the missing
-    `what`."""
+    """Return a registry's answer.
+
+    The address may contain a name and a password. Raises B6205, which names the missing `what`.
+    """
     parts = urlsplit(address)
     host = parts.netloc.rpartition("@")[2]
     path, _, query = path.partition("?")
