@@ -60,7 +60,7 @@ Maintain = Callable[[], Relation]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule.
+    """One rule, as `RULES` lists it.
 
     `applies` returns a way to maintain an operator, a refusal with its reason, or None if the rule is not made for the
     operator.

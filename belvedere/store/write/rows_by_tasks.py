@@ -49,7 +49,7 @@ def copying(url: str, table: StoredTable, stage: str, weighted: bool = False) ->
 
 
 def marks_of(copied: pa.Table, rows: int) -> tuple[list[str], set[tuple[str, ...]]]:
-    """Return the marks of the `rows` rows that count, and the indexes that cannot take some of their values."""
+    """Return the marks of the `rows` rows that count, and the indexes that cannot hold some of their values."""
     assert sum(copied["rows"].to_pylist()) == rows
     return copied["mark"].to_pylist(), {tuple(c) for text in copied["long"].to_pylist() for c in json.loads(text)}
 
