@@ -45,6 +45,7 @@ DEFAULTS = {
     "lang/select/window_bounds.py: window_end": "its columns are no ends of time windows",
     "optimize/greedy.py: _side_cost": "as large as a relation of the middle size",
     "optimize/indexes.py: stored_columns": "no index below it helps",
+    "plan/rewrites/final_columns.py: final_columns": "no hidden time says when its rows are final",
     "provenance/column_labels.py: computed": "its columns are called by their names",
     "provenance/why/backward.py: trace": "makes no groups, of which parts may be left out",
     "provenance/why_not/pushed_tests.py: PASSES": "no test may be asked below it",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -31,6 +31,11 @@ class Aggregate(Node):
     aggregates: tuple[Item, ...]
     grouping_sets: tuple[tuple[str, ...], ...] | None = None
     grouping_id: str | None = None
+    final_time: str | None = field(default=None, repr=False)
+    """Name of the hidden aggregate with the latest time at which the rows of a group are final, if there is one.
+
+    A change that has a bound on this time replaces a row whose time was not below it. Bounds on the keys cover new rows.
+    """
 
     @cached_property
     def schema(self) -> Schema:
@@ -81,7 +86,9 @@ class Aggregate(Node):
 
     def ways(self, known: Known) -> tuple[Bounds, ...]:
         sure = self.input.never_null
-        return tuple(given((i.name, combine(w, i.expr, sure)) for i in self.keys) for w in self.input.ways(known))
+        items = [(i.name, i.expr) for i in self.keys]
+        items += [(i.name, i.expr.this) for i in self.aggregates if i.name == self.final_time]
+        return tuple(given((n, combine(w, e, sure)) for n, e in items) for w in self.input.ways(known))
 
     def grouping_columns(self, known: Known) -> frozenset[str]:
         below = self.input.grouping_columns(known) | self.input.event_times(known)

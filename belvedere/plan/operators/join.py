@@ -145,20 +145,24 @@ class Join(Node):
         of the changed side. Comparisons imply bounds only for rows that match; an unmatched row of an outer join has
         its own bounds.
         """
-        left, right = self.left.bounds(known), self.right.bounds(known)
         if self.versions is not None:
-            return self._ways_of_versions(self.versions, left, right)
+            return self._ways_of_versions(self.versions, self.left.bounds(known), self.right.bounds(known))
         facts = (self.condition, *self.left.holds, *self.right.holds)
-        from_left, from_right = implied_bounds(left, *facts), implied_bounds(right, *facts)
-        if self.kind in (JoinKind.LEFT, JoinKind.FULL, JoinKind.ANTI):
-            from_left = {n: b for n, b in from_left.items() if n not in self.left.schema.names} | dict(left)
-        if self.kind in (JoinKind.RIGHT, JoinKind.FULL):
-            from_right = {n: b for n, b in from_right.items() if n not in self.right.schema.names} | dict(right)
-        if _holds_nothing_back(self.right, known):
-            return (only(from_left, self.schema.names),)
-        if _holds_nothing_back(self.left, known):
-            return (only(from_right, self.schema.names),)
-        return only(from_left, self.schema.names), only(from_right, self.schema.names)
+        ways: list[Bounds] = []
+        if not _holds_nothing_back(self.left, known) or _holds_nothing_back(self.right, known):
+            alone = self.kind in (JoinKind.LEFT, JoinKind.FULL, JoinKind.ANTI)
+            ways += [self._way(w, self.left, facts, alone) for w in self.left.ways(known)]
+        if not _holds_nothing_back(self.right, known):
+            alone = self.kind in (JoinKind.RIGHT, JoinKind.FULL)
+            ways += [self._way(w, self.right, facts, alone) for w in self.right.ways(known)]
+        return tuple(ways)
+
+    def _way(self, changed: Bounds, side: Node, facts: tuple[Expr | None, ...], alone: bool) -> Bounds:
+        """Return the bounds that follow from a change of one side; `alone` says that its rows may be unmatched."""
+        found = implied_bounds(changed, *facts)
+        if alone:
+            found = {n: b for n, b in found.items() if n not in side.schema.names} | dict(changed)
+        return only(found, self.schema.names)
 
     def _ways_of_versions(self, versions: tuple[str, str], left: Bounds, right: Bounds) -> tuple[Bounds, ...]:
         """Return the bounds of left columns, which carry the time. A future version is valid from a time not below its

@@ -6,7 +6,7 @@ In: an input, and the specification for the kernels (`window_specs`). Out: a rel
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from belvedere.plan.bound_rules import Bounds, Known
@@ -50,6 +50,10 @@ class WindowEnd(Enum):
     """The tuple before the label; windows without it are dropped, since no later row provides it."""
 
 
+Place = tuple[str, str]
+"""A tuple of a window: (side, role)."""
+
+
 @dataclass(frozen=True)
 class Gap:
     """Finality of windows with a gap condition. A window with an end is final if the tuple of `side` is `length`
@@ -77,6 +81,11 @@ class Resume:
     """Whether this only holds if each row has a time: a NULL would come before all others."""
     looks_ahead_first: bool = False
     """Whether START or LABEL reads the NEXT tuple."""
+
+    @property
+    def opening(self) -> Place:
+        """Return the tuple that identifies a window: its label or its start."""
+        return ("label" if self.form is WindowForm.LABELLED else "start"), "item"
 
     @property
     def looks_back(self) -> bool:
@@ -199,12 +208,14 @@ class PredicateWindow(Node):
     some do not."""
     why_one_task: str = ""
     """Reason in words why blocks cannot find their windows independently."""
-    gap_time: str | None = None
-    """Name of the hidden column with the time from which a `Gap` counts. A window that ends later may have this time
-    below the bound.
+    gap_times: tuple[tuple[str, int], ...] = field(default=(), repr=False)
+    """Names of hidden columns with a time from which a `Gap` counts, and its length. A window that ends later may have
+    this time below the bound.
 
     Such a window is final at once, but a group of windows by this time would not be.
     """
+    hidden_times: frozenset[str] = field(default=frozenset(), repr=False)
+    """Names of hidden columns with a time that decides whether a window is final. They give no bound for added windows."""
 
     @cached_property
     def schema(self) -> Schema:
@@ -235,8 +246,8 @@ class PredicateWindow(Node):
         """Return the bounds of its columns. A later row changes windows whose end is not below the bound, or whose next
         tuple is not, if conditions read it.
 
-        For labelled windows, it also changes those with a later label. `final_times` gives the results that hold these
-        times.
+        It also adds windows whose label, or start, is not below the bound. `final_times` gives the results that hold
+        these times.
         """
         resume, below = self.resume, self.input.bounds(known)
         own = {o: below[k] for o, k in zip(self.partition, self.spec.keys, strict=True) if k in below}
@@ -244,27 +255,50 @@ class PredicateWindow(Node):
         ends = final_times(resume) if resume is not None else {}
         if resume is None or bound is None or not ends:
             return (own,)
-        found = {o.output: bound for o in self._times(resume) if ends.get((o.side, o.role)) == 0}
-        if self.gap_time is not None and resume.gap is not None:
-            found[self.gap_time] = bound if bound in (NEVER, FOREVER) else bound - resume.gap.length
-        if resume.form is not WindowForm.LABELLED:
-            return ({**own, **found},)
-        labels = {o.output: bound for o in self._times(resume) if (o.side, o.role) == ("label", "item")}
-        return {**own, **found}, {**own, **labels}
+        times = self._times(resume)
+        changed = {o.output: bound for o in times if ends.get((o.side, o.role)) == 0}
+        added = {o.output: bound for o in times if (o.side, o.role) == resume.opening}
+        if resume.form is not WindowForm.LABELLED:  # the end of an added window is not before its start
+            added |= {n: b for n, b in changed.items() if n not in self.hidden_times}
+        names = {o.output for o in self.spec.outputs}
+        for name, length in self.gap_times:
+            if name in names:
+                changed[name] = bound if bound in (NEVER, FOREVER) else bound - length
+        return {**own, **changed}, {**own, **added}
 
     def _times(self, resume: Resume) -> list[specs.Gather]:
         """Return the results that are ORDER BY's first key of a tuple."""
         return [o for o in self.spec.outputs if isinstance(o, specs.Gather) and o.column == resume.column]
 
-    def with_times(self, places: Mapping[tuple[str, str], str]) -> PredicateWindow:
-        """Return the operator with ORDER BY's first key of tuples, (side, role), as hidden columns."""
-        assert self.settling is not None
-        key = self.input.schema[self.settling.column]
-        outputs = tuple(specs.Gather(name, side, role, key.name) for (side, role), name in places.items())
+    def with_times(self, places: Mapping[Place, str], last: str | None) -> PredicateWindow:
+        """Return the operator with ORDER BY's first key of tuples as hidden columns.
+
+        `last` is the name of that of the last tuple, also of windows without an end.
+        """
+        resume = self.settling
+        assert resume is not None
+        key = self.input.schema[resume.column]
+        outputs: tuple[specs.ResultColumn, ...] = tuple(
+            specs.Gather(name, side, role, key.name) for (side, role), name in places.items()
+        )
         hidden = tuple(Column(name, key.type, side == "end", hidden=True) for (side, _), name in places.items())
-        gap_time = next((places[p] for p, length in final_times(self.settling).items() if length and p in places), None)
-        spec = replace(self.spec, outputs=(*self.spec.outputs, *outputs))
-        return replace(self, spec=spec, columns=(*self.columns, *hidden), gap_time=gap_time)
+        if last is not None:
+            outputs += (specs.WindowAggregate(last, "MAX", key.name),)
+            hidden += (Column(last, key.type, hidden=True),)
+        gap = resume.gap
+        late = () if gap is None else (places.get((gap.side, "item")), last if gap.side == "end" else None)
+        return replace(
+            self,
+            spec=replace(self.spec, outputs=(*self.spec.outputs, *outputs)),
+            columns=(*self.columns, *hidden),
+            gap_times=tuple((n, gap.length) for n in late if n is not None and gap is not None),
+            hidden_times=frozenset(n for p, n in places.items() if p != resume.opening),
+        )
+
+    @property
+    def shows_end(self) -> bool:
+        """Return whether a window changes when it gets an end, even if its tuples stay the same."""
+        return self.spec.only or any(_shows_end(o) for o in self.spec.outputs)
 
     @property
     def reads(self) -> frozenset[str]:
@@ -299,11 +333,21 @@ class PredicateWindow(Node):
         )
 
 
-def final_times(resume: Resume) -> dict[tuple[str, str], int]:
-    """Return the tuples, (side, role), that make a window final, with the distance below the bound in microseconds.
+def _shows_end(output: specs.ResultColumn) -> bool:
+    """Return whether a result reads the tuple at END, or the MISSING of a window without an end."""
+    match output:
+        case specs.Gather() | specs.BoundaryPosition() | specs.Flag():
+            return output.side == "end" or (not isinstance(output, specs.BoundaryPosition) and output.role == "next")
+        case specs.Nth():
+            return output.index < 0
+        case specs.WindowAggregate():
+            return output.strict
+        case _:
+            return True
 
-    A window is final once one of these tuples is that far below the bound. Empty if no tuple decides it.
-    """
+
+def final_times(resume: Resume) -> dict[Place, int]:
+    """The tuples, (side, role), of which one must be so far below the bound that a window with it is final; none where none says it."""
     if resume.end is not WindowEnd.CONDITION:
         return {}
     if Neighbour.NEXT not in resume.neighbours:

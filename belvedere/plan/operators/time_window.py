@@ -82,16 +82,20 @@ class TimeWindow(Node):
     def ways(self, known: Known) -> tuple[Bounds, ...]:
         """Return the bounds of starts and ends: those of the earliest windows that a row at the bound or later can be
         in."""
-        below = self.input.bounds(known)
-        bound = below.get(self.time)
         if self.kind is TimeWindowKind.SESSION:
             # a row joins the sessions that end at its time or later, and changes their start and every row's columns
+            below = self.input.bounds(known)
+            bound = below.get(self.time)
             return (only(below, self.partition) | ({} if bound is None else {self.end: bound}),)
+        return tuple(self._way(w) for w in self.input.ways(known))
+
+    def _way(self, below: Bounds) -> Bounds:
+        bound = below.get(self.time)
         if bound is None:
-            return (below,)
+            return below
         if bound in (NEVER, FOREVER):
-            return ({**below, self.start: bound, self.end: bound},)
-        return ({**below, self.start: self.first_start(bound), self.end: self.first_end(bound)},)
+            return {**below, self.start: bound, self.end: bound}
+        return {**below, self.start: self.first_start(bound), self.end: self.first_end(bound)}
 
     def grouping_columns(self, known: Known) -> frozenset[str]:
         below = self.input.grouping_columns(known)
