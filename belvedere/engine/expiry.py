@@ -1,10 +1,10 @@
 """Rows of operators' own state that bounds make final: no later change needs them, so they are deleted.
 
 In: a pipeline and bounds of its inputs. Out: per private relation the columns with a bound below which rows are final.
-A row is deleted once it can neither change nor be looked up by any stage: its group is complete, or no future row of a
-join's other side can match it (One SQL, section 5: state is freed when the watermark is sufficiently advanced). A
-stage's rule defines what it still writes and looks up (`Stage.writes_from`, `reads_from`). Served rows are never
-deleted: they are results.
+A row is deleted once it can neither change nor be looked up by any stage. Then its group is complete, or no future row
+of a join's other side can match it. Source: One SQL, section 5 (state is freed when the watermark is sufficiently
+advanced). A stage's rule defines what it still writes and looks up (`Stage.writes_from`, `reads_from`). Served rows are
+never deleted: they are results.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Indexes that a stored relation needs for the API's reads.
 
 In: a catalog and a relation's id. Out: the smallest set of column lists for them. Reads use the key (a row by its key,
-the order of pages), a view's own order, the target side of relationships with their order, the columns that query
-templates and relationships compare with parameters, and those that the arguments of hints compare. A view that is
-computed at read time passes these reads on to its inputs. Templates that scan by choice need no index.
+the order of pages), a view's own order, and the target side of relationships with their order. They also use the
+columns that query templates and relationships compare with parameters, and those that the arguments of hints compare. A
+view that is computed at read time passes these reads on to its inputs. Templates that scan by choice need no index.
 """
 
 from __future__ import annotations

@@ -26,8 +26,9 @@ def open_store(url: str, *, migrate: bool = False) -> Store:
 
     `sqlite://` creates a temporary file. Its path is in the store's `url`, which can be opened again, and it is deleted
     when this process ends. Raises diagnostics B7001 (cannot be opened), B7002 (damaged), B7004 (locked), B7005
-    (Postgres cannot be reached), B7016 (written by a newer version), B7018, B7019 (unknown kind of URL), B7027 (written
-    by an earlier version; with `migrate` it is upgraded instead, or B7006 is raised if another runner uses it).
+    (Postgres cannot be reached), B7016 (written by a newer version), B7018, B7019 (unknown kind of URL). Raises B7027
+    for a store of an earlier version. With `migrate` it is upgraded instead, or B7006 is raised if another runner uses
+    it.
     """
     # loads the code that writes stores, which readers do not need
     from belvedere.store.write.database import DatabaseStore

@@ -1,8 +1,8 @@
 """Ranges of re-readable sources that each epoch read: enough to create the same rows again, with the same numbers.
 
-In: ranges of an epoch, and the rows created from them. Out: a stored table that the epoch's own transaction appends to,
-and the epochs of an input from it: as Arrow, converted to objects on use, because there is a row for each epoch so far.
-No view reads it.
+In: ranges of an epoch, and the rows created from them. Out: a stored table to which the epoch's own transaction
+appends, and the epochs of an input from it. They are Arrow rows that are converted to objects on use, because there is
+a row for each epoch so far. No view reads it.
 """
 
 from __future__ import annotations

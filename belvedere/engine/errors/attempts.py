@@ -2,8 +2,9 @@
 from its failure.
 
 In: the stages that failed so far, the failure of an attempt. Out: the next attempt, until one succeeds. A stage in
-quarantine is retried in the first epoch of a run, in each epoch in which rows that it reads are deleted or replaced,
-and once a minute if views behind it depend on the clock. `belvedere.engine.errors.healing` computes it then.
+quarantine is retried in the first epoch of a run, and in each epoch in which rows that it reads are deleted or
+replaced. If views behind it depend on the clock, it is also retried once a minute. `belvedere.engine.errors.healing`
+computes it then.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Final rows of a join that preserves unmatched rows, or that only tests for a match.
 
-Such a join is recomputed for whole keys, so the old rows of a key can leave only together: a result that can still
+Such a join is recomputed for whole keys, so the old rows of a key can leave only together. A result that can still
 change needs all input rows from which it is computed. In: the join's plan, and the bounds of its result (no later
 change affects a row below them). Out: the times below which rows of a side are no longer needed, and the final results,
 which a recomputation of their key must not change. Results therefore carry the times of their input rows, in hidden
