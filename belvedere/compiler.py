@@ -117,8 +117,7 @@ def with_functions(project: ProjectSettings | None) -> tuple[ProjectSettings | N
     """Return the project with the functions of its module, and the errors in them."""
     if project is None or project.module is None:
         return project, ()
-    # imported on demand: few projects have such functions
-    from belvedere.functions.project_module import read_functions
+    from belvedere.functions.project_module import read_functions  # imported on demand: few projects need it
 
     functions, found = read_functions(project.module, project.module_place)
     return replace(project, functions=functions), found

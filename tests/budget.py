@@ -1,10 +1,10 @@
 """What a run of tests may take: the minutes of all, the seconds of one.
 
-In: `--budget MINUTES` and `--nearly-all SECONDS`, given by the Makefile. Out: the slowest tests at the end; a run that took longer fails,
-with the names.
+In: `--budget MINUTES` and `--nearly-all SECONDS`, given by the Makefile. Out: the slowest tests at the end; a run that
+took longer fails, with the names.
 
-A busy machine makes everything slower, so the limits grow with its load. A test without a JVM only computes: the seconds that such tests
-take, divided by the processor's seconds, measure the load.
+A busy machine makes everything slower, so the limits grow with its load. A test without a JVM only computes: the
+seconds that such tests take, divided by the processor's seconds, measure the load.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ class Budget:
                 if seconds > LONGEST * busy:
                     yield f"{test} ({phase}) took {seconds:.1f} seconds, and may take {LONGEST * busy:.1f}"
         if self.seconds is not None and self._nearly_all > self.seconds * busy:
-            yield f"{NEARLY_ALL:.0%} of all took up to {self._nearly_all:.2f} seconds, and may take {self.seconds * busy:.2f}"
+            yield (
+                f"{NEARLY_ALL:.0%} of all took up to {self._nearly_all:.2f} seconds, and may take "
+                f"{self.seconds * busy:.2f}"
+            )
 
     @property
     def _nearly_all(self) -> float:

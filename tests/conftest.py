@@ -70,7 +70,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True)
 def _stores_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Away from the day's runs each restart of a Workbench has a copy of its store beside it, which was opened meanwhile."""
+    """Away from the day's runs each restart of a Workbench has a copy of its store beside it, which was opened
+    meanwhile."""
     if not depth.quick:
         from belvedere import Workbench  # which imports Spark
         from tests.restarts import restart_beside
@@ -112,7 +113,8 @@ class Alive:
 
 @pytest.fixture(params=["duckdb", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.nightly])])
 def executor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What runs the queries of a Workbench, to be given as `spark=`: DuckDB by day, which needs no JVM, and Spark by night."""
+    """What runs the queries of a Workbench, to be given as `spark=`: DuckDB by day, which needs no JVM, and Spark by
+    night."""
     if request.param == "spark":
         return request.getfixturevalue("spark")
     from tests.engine.duckdb_compute import use_duckdb
@@ -199,7 +201,8 @@ def each_store(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def tiny_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Workbench holds no rows of an epoch in the driver: all of them go through files, and to the store one by one."""
+    """A Workbench holds no rows of an epoch in the driver: all of them go through files, and to the store one by
+    one."""
     from belvedere.workbench import workbench
 
     monkeypatch.setattr(workbench, "DRIVER_MEMORY", 0)

@@ -1,4 +1,5 @@
-"""How many examples a property is tried on: all at night and where a file is run by itself, a twelfth by day; and on which store.
+"""How many examples a property is tried on: all at night and where a file is run by itself, a twelfth by day; and on
+which store.
 
 Mark such a test `deep`: `make nightly` runs it too.
 """
@@ -22,13 +23,15 @@ def examples(number: int) -> int:
 
 
 def turn(values: Iterable[V], number: int, turns: int = 2) -> list[V]:
-    """All `values`, or by day those of turn `number`: each value is tried in one of `turns` tests by day, in all at night."""
+    """All `values`, or by day those of turn `number`: each value is tried in one of `turns` tests by day, in all at
+    night."""
     found = list(values)
     return found[number % turns :: turns] if quick else found
 
 
 def at_night(values: Iterable[Any]) -> list[Any]:
-    """Parameters that `make nightly` adds; each a value, or a tuple of one for each name. Those with "postgres" need one."""
+    """Parameters that `make nightly` adds; each a value, or a tuple of one for each name. Those with "postgres" need
+    one."""
     given = [v if isinstance(v, tuple) else (v,) for v in values]
     return [
         pytest.param(*v, marks=[pytest.mark.nightly, *([pytest.mark.postgres] if "postgres" in v else [])])
@@ -37,7 +40,8 @@ def at_night(values: Iterable[Any]) -> list[Any]:
 
 
 def stores_by_turns(seeds: Iterable[int], block: int = 1) -> list[Any]:
-    """Each seed on one store, every fourth block of seeds on Postgres: operators work on the same files over both stores.
+    """Each seed on one store, every fourth block of seeds on Postgres: operators work on the same files over both
+    stores.
 
     For `@pytest.mark.parametrize(("each_store", "seed"), ..., indirect=["each_store"])`.
     """

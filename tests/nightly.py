@@ -1,8 +1,8 @@
 """The long tests, in slices that run alone: `make nightly SLICE=kills`.
 
-In: the names of slices, or none for all of them. Out: each slice run by pytest within its minutes, a table at the end, and exit code 1 if
-one failed. A slice takes its test files in the order of a seed, the date, until its minutes are over: what does not fit today has its
-turn on another day.
+In: the names of slices, or none for all of them. Out: each slice run by pytest within its minutes, a table at the end,
+and exit code 1 if one failed. A slice takes its test files in the order of a seed, the date, until its minutes are
+over: what does not fit today has its turn on another day.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ SLICES = {
     "language": Slice(
         12,
         folders(
-            "lang lang_lower compatibility functions spark_grammar random_sql sqrl plan editor language_server scenarios"
+            "lang lang_lower compatibility functions spark_grammar random_sql sqrl plan editor language_server "
+            "scenarios"
         ),
     ),
     "rules": Slice(14, folders("rules engine spark state store optimize nexmark")),

@@ -1,4 +1,5 @@
-"""Restarts of a Workbench that also move its store: renamed, with its folders, or restored from a backup beside the original.
+"""Restarts of a Workbench that also move its store: renamed, with its folders, or restored from a backup beside the
+original.
 
 In: a Workbench. Out: the same, open again. A store on a server is opened again where it is.
 """
@@ -20,7 +21,8 @@ _NUMBERS = count()
 
 
 def restart(wb: Workbench, turn: int) -> None:
-    """Close the Workbench and open it again: by turns as it was, renamed, restored beside its original, which stays as it was."""
+    """Close the Workbench and open it again: by turns as it was, renamed, restored beside its original, which stays as
+    it was."""
     file = file_of(wb.store.url)
     if file is None or turn % 3 == 0:
         wb.restart()
@@ -41,7 +43,8 @@ def restart(wb: Workbench, turn: int) -> None:
 
 
 def restart_beside(wb: Workbench, plainly: Callable[[Workbench], None]) -> None:
-    """Restart, after a copy of the store was restored beside it, opened and closed: what is of the one is not of the other."""
+    """Restart, after a copy of the store was restored beside it, opened and closed: what is of the one is not of the
+    other."""
     file = file_of(wb.store.url)
     if file is None or wb.store.last_epoch() is None:
         plainly(wb)

@@ -1,8 +1,10 @@
-"""Spark's answers to many queries in few jobs: each query is a branch of a `UNION ALL` of its number and its rows as JSON.
+"""Spark's answers to many queries in few jobs: each query is a branch of a `UNION ALL` of its number and its rows as
+JSON.
 
-In: queries, over tables that the session has. Out: for each query its columns (by analysis alone) and its rows as values that compare, or
-the error with which Spark refuses it or fails on its rows. A job that fails is cut in halves until the queries that fail are alone. A query
-with a column that JSON does not give back (an interval, a map whose keys are no text) is a job of its own.
+In: queries, over tables that the session has. Out: for each query its columns (by analysis alone) and its rows as
+values that compare, or the error with which Spark refuses it or fails on its rows. A job that fails is cut in halves
+until the queries that fail are alone. A query with a column that JSON does not give back (an interval, a map whose keys
+are no text) is a job of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from typing import Any
 import numpy as np
 
 TOGETHER = 8
-"""Maximum number of queries in a job. Of 40 queries each costs 222 ms of processor time alone, 115 in jobs of 8, 144 in jobs of 25."""
+"""Maximum number of queries in a job. Of 40 queries each costs 222 ms of processor time alone, 115 in jobs of 8, 144 in
+jobs of 25."""
 MICROSECONDS = "yyyy-MM-dd HH:mm:ss.SSSSSS"
 JSON = f"map('ignoreNullFields', 'false', 'timestampFormat', '{MICROSECONDS}', 'timestampNTZFormat', '{MICROSECONDS}')"
 

@@ -114,8 +114,7 @@ def _reported(name: str, project: ProjectSettings, finder: SourceTables, imports
 
 def _exports(catalog: Catalog, project: ProjectSettings, reader: Reader | None) -> dict[tuple[str, str], ExportBacklog]:
     """Return the backlog of exports by sink and target; empty if there is no store."""
-    # imported when the command runs, not for its help
-    from belvedere.connectors.exporting.exports import waiting_exports
+    from belvedere.connectors.exporting.exports import waiting_exports  # imported when the command runs
 
     if reader is None:
         return {}

@@ -30,8 +30,7 @@ def open_store(url: str, *, migrate: bool = False) -> Store:
     for a store of an earlier version. With `migrate` it is upgraded instead, or B7006 is raised if another runner uses
     it.
     """
-    # loads the code that writes stores, which readers do not need
-    from belvedere.store.write.database import DatabaseStore
+    from belvedere.store.write.database import DatabaseStore  # readers do not need the code that writes
 
     session = dialect_of(url).session(url)
     try:
@@ -48,8 +47,7 @@ def migrate_store(url: str) -> tuple[Migration, ...]:
 
     Raises B7006 if a runner of the earlier version uses it, B7016 if a newer version wrote it.
     """
-    # loads the code that writes stores, which readers do not need
-    from belvedere.store.write.database import DatabaseStore
+    from belvedere.store.write.database import DatabaseStore  # readers do not need the code that writes
 
     if refusal(url, "B7014", "B7027") != "B7027":
         return ()

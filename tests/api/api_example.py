@@ -1,4 +1,5 @@
-"""A catalog built by hand, and rows for it: monitoring groups with nested machines, hourly readings, every type of column."""
+"""A catalog built by hand, and rows for it: monitoring groups with nested machines, hourly readings, every type of
+column."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ class MemoryReader:
 
 
 class OnLoop:
-    """A reader of the API's processes, asked on a loop of its own: the third time a text comes, it is prepared for the second."""
+    """A reader of the API's processes, asked on a loop of its own: the third time a text comes, it is prepared for the
+    second."""
 
     def __init__(self, reader: Any):
         self._reader, self._runner = reader, asyncio.Runner()

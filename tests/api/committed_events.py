@@ -20,7 +20,8 @@ def committing(
     events: tuple[str, ...],
     row: Callable[[str, int, int], Mapping[str, Any]],
 ) -> Iterator[Commit]:
-    """A function that commits an epoch with a row of each table for each value; `row` gives it for a table, a number and the value."""
+    """A function that commits an epoch with a row of each table for each value; `row` gives it for a table, a number
+    and the value."""
     store = open_store(url)
     store.create(list(tables.values()))
     store.acquire("test", 600)

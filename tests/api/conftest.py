@@ -60,7 +60,8 @@ ON_SQLITE, ON_POSTGRES = ("memory", "file", "library"), ("postgres", "prepared")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Each question is asked of two readers by day, one on each database, in rotation over the questions; of the other three at night."""
+    """Each question is asked of two readers by day, one on each database, in rotation over the questions; of the other
+    three at night."""
     for item in items:
         asked = (
             item.callspec.params.get("reader")
@@ -96,7 +97,8 @@ def reader(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture
 def as_in_a_serving_process() -> Iterator[None]:
-    """No full collection while requests are asked: over what thousands of tests have left it takes a third of a second."""
+    """No full collection while requests are asked: over what thousands of tests have left it takes a third of a
+    second."""
     kept = gc.get_threshold()
     shorten_collections()
     yield

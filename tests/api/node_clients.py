@@ -1,6 +1,7 @@
 """The reference clients of JavaScript: installed once by npm into a folder of the user's cache, then run by node.
 
-In: `tests/api/clients` with its lock file. Out: programs that run. Where node or npm is missing, tests that need them are skipped.
+In: `tests/api/clients` with its lock file. Out: programs that run. Where node or npm is missing, tests that need them
+are skipped.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ from belvedere.store.read.computed_views import computed_table
 
 SCRIPT = """
 CREATE TABLE Customers (id BIGINT NOT NULL, tenant STRING, name STRING, email STRING, level INT, PRIMARY KEY (id));
-CREATE TABLE Orders (id BIGINT NOT NULL, customer BIGINT, tenant STRING, amount DECIMAL(10,2), pieces BIGINT, at TIMESTAMP,
+CREATE TABLE Orders (id BIGINT NOT NULL, customer BIGINT, tenant STRING, amount DECIMAL(10,2), pieces BIGINT,
+    at TIMESTAMP,
                      PRIMARY KEY (id));
 CREATE TABLE Secrets (id BIGINT NOT NULL, text STRING, PRIMARY KEY (id));
 Totals := SELECT tenant, count(*) AS orders FROM Orders GROUP BY tenant;
@@ -34,9 +35,11 @@ Customers.above(least INT) := SELECT * FROM Orders o WHERE o.customer = this.id 
 Customers.peers := JOIN Customers c ON c.email = _.email;
 Orders.buyer := JOIN Customers c ON c.id = _.customer;
 Customers.secrets := JOIN Secrets s ON s.id = _.id;
-OrdersOf(name STRING) := SELECT o.id, o.amount, c.name FROM Orders o JOIN Customers c ON c.id = o.customer WHERE c.name = :name;
+OrdersOf(name STRING) := SELECT o.id, o.amount, c.name FROM Orders o JOIN Customers c ON c.id = o.customer
+    WHERE c.name = :name;
 Counts := SELECT * FROM Totals;
-PerLevel(least INT) := SELECT c.level, count(*) AS n, sum(o.pieces) AS pieces FROM Customers c LEFT JOIN Orders o ON o.customer = c.id
+PerLevel(least INT) := SELECT c.level, count(*) AS n, sum(o.pieces) AS pieces FROM Customers c
+    LEFT JOIN Orders o ON o.customer = c.id
     WHERE c.level >= :least GROUP BY c.level;
 LargeOf(least BIGINT) := SELECT id, amount FROM Large WHERE id >= :least;
 Products(factor BIGINT) := SELECT id FROM Orders WHERE pieces * :factor > 5;
@@ -107,7 +110,8 @@ def rows() -> dict[str, list[dict[str, Any]]]:
     ]
     orders = [
         {
-            "id": 100 + n, "customer": n * 7 % 13, "tenant": TENANTS[n * 7 % 13 % 4] if n % 5 else TENANTS[n % 4], "_uid": n, **fixed,
+            "id": 100 + n, "customer": n * 7 % 13, "tenant": TENANTS[n * 7 % 13 % 4] if n % 5 else TENANTS[n % 4],
+            "_uid": n, **fixed,
             "amount": Decimal(n * 3) / 2, "pieces": n % 6 if n % 7 else None, "at": NOON + timedelta(minutes=n % 9),
         }
         for n in range(30)

@@ -18,7 +18,8 @@ from belvedere.api.limits import Limits
 
 CATALOG = example.catalog()
 THINGS = [t | {"wide": t["wide"] if t["wide"] is None else Decimal(f"{t['wide']:.3f}")} for t in example.things()]
-COLUMNS = {"id": "id", "flag": "flag", "small": "small", "big": "big", "price": "price", "wide": "wide", "name": "name", "at": "at",
+COLUMNS = {"id": "id", "flag": "flag", "small": "small", "big": "big", "price": "price", "wide": "wide", "name": "name",
+           "at": "at",
            "day": "day", "address_city": "address.city"}  # fmt: skip
 
 
@@ -53,8 +54,8 @@ def extreme(choose: Callable[[Any], Any], column: str) -> Any:
 
 def test_one_group_of_all_rows(reader: Any) -> None:
     names = " ".join(COLUMNS)
-    data = ask(reader, f"{{ thingsAggregate {{ count countOf {{ {names} raw tags info ratio }} countDistinct {{ {names} raw }} "
-                       f"min {{ {names} }} max {{ {names} }} }} }}")  # fmt: skip
+    data = ask(reader, f"{{ thingsAggregate {{ count countOf {{ {names} raw tags info ratio }} countDistinct {{ "
+                       f"{names} raw }} min {{ {names} }} max {{ {names} }} }} }}")  # fmt: skip
     (found,) = data["thingsAggregate"]
     assert found["count"] == len(THINGS)
     columns = COLUMNS | {"raw": "raw", "tags": "tags", "info": "info", "ratio": "ratio"}
@@ -125,7 +126,10 @@ def test_groups_and_their_order(reader: Any) -> None:
 
 
 def test_an_order_in_a_variable(reader: Any) -> None:
-    text = "query($o: [ThingsAggregateOrder!], $d: SortOrder) { thingsAggregate(order: $o) { by { small } } other: thingsAggregate(order: {by: {small: $d}}) { by { small } } }"  # noqa: E501
+    text = (
+        "query($o: [ThingsAggregateOrder!], $d: SortOrder) { thingsAggregate(order: $o) { by { small } } other: "
+        "thingsAggregate(order: {by: {small: $d}}) { by { small } } }"
+    )
     for direction, expected in (("ASC", [None, -5, 7]), ("DESC", [7, -5, None]), ("ASC_NULLS_LAST", [-5, 7, None])):
         data = ask(reader, text, o=[{"by": {"small": direction}}], d=direction)
         assert [g["by"]["small"] for g in data["thingsAggregate"]] == expected

@@ -1,4 +1,5 @@
-"""What clients that people have send of themselves: headers, tokens that end, compressed bodies, addresses with a slash or too long."""
+"""What clients that people have send of themselves: headers, tokens that end, compressed bodies, addresses with a slash
+or too long."""
 
 from __future__ import annotations
 
@@ -32,7 +33,10 @@ CLIENTS = {
     "mcp": "authorization,content-type,mcp-protocol-version,mcp-session-id",
     "own": "x-team",
 }
-SCRIPT = "CREATE STREAM Bid (at TIMESTAMP NOT NULL, price INT) KEEP 30 DAYS; CREATE SUBSCRIPTION Told ON ADD AS SELECT price FROM Bid;"
+SCRIPT = (
+    "CREATE STREAM Bid (at TIMESTAMP NOT NULL, price INT) KEEP 30 DAYS; CREATE SUBSCRIPTION Told ON ADD AS "
+    "SELECT price FROM Bid;"
+)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
-"""What the store computes for clients is what Spark computes: aggregates beside a view that groups, filters beside views that join.
+"""What the store computes for clients is what Spark computes: aggregates beside a view that groups, filters beside
+views that join.
 
-The views are one stored and one that is computed at read time; empty at first, then with NULL, NaN, infinities and letters of other
-scripts.
+The views are one stored and one that is computed at read time; empty at first, then with NULL, NaN, infinities and
+letters of other scripts.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import pytest
 from belvedere.workbench.workbench import Workbench
 
 NUMBERS = {
-    "small": "DECIMAL(7, 2)", "cents": "DECIMAL(12, 2)", "amount": "DECIMAL(18, 4)", "wide": "DECIMAL(30, 6)", "widest": "DECIMAL(38, 6)",
-    "ratio": "DOUBLE", "single": "FLOAT", "n": "BIGINT", "i": "INT", "tiny": "SMALLINT", "span": "INTERVAL DAY TO SECOND",
+    "small": "DECIMAL(7, 2)", "cents": "DECIMAL(12, 2)", "amount": "DECIMAL(18, 4)", "wide": "DECIMAL(30, 6)",
+    "widest": "DECIMAL(38, 6)",
+    "ratio": "DOUBLE", "single": "FLOAT", "n": "BIGINT", "i": "INT", "tiny": "SMALLINT",
+    "span": "INTERVAL DAY TO SECOND",
 }  # fmt: skip
 OTHERS = {"at": "TIMESTAMP", "day": "DATE", "flag": "BOOLEAN", "note": "STRING"}
 DECIMALS = {"small": (7, 2), "cents": (12, 2), "amount": (18, 4), "wide": (30, 6), "widest": (33, 6)}
@@ -40,7 +43,8 @@ def values(over: str) -> str:
 
 
 SCRIPT = f"""
-CREATE TABLE Sales (id INT, region STRING, {", ".join(f"{n} {t}" for n, t in (NUMBERS | OTHERS).items())}, PRIMARY KEY (id));
+CREATE TABLE Sales (id INT, region STRING, {", ".join(f"{n} {t}" for n, t in (NUMBERS | OTHERS).items())},
+    PRIMARY KEY (id));
 CREATE TABLE Regions (region STRING, title STRING, PRIMARY KEY (region));
 /*+ at_read */
 Known := SELECT * FROM Sales WHERE id > 0;
@@ -109,7 +113,8 @@ def test_the_store_computes_what_spark_does(spark: Any) -> None:
       salesAggregate {{ {GROUPS} }}
       knownAggregate {{ {GROUPS} }}
       all: salesAggregate {{ count sum {{ n }} }}
-      regions {{ region salesAggregate {{ {GROUPS} }} knownPage(last: 2, order: [{{id: ASC}}]) {{ totalCount nodes {{ id }} }} }}
+      regions {{ region salesAggregate {{ {GROUPS} }}
+        knownPage(last: 2, order: [{{id: ASC}}]) {{ totalCount nodes {{ id }} }} }}
       sold {{ region }}
       some: regions(filter: {{sales: {{some: {{ratio: {{gt: 1}}}}}}}}) {{ region }}
       unsold {{ region }}

@@ -1,4 +1,5 @@
-"""What the API counts of each view and template: over all processes, for people, and into the store with the next epoch."""
+"""What the API counts of each view and template: over all processes, for people, and into the store with the next
+epoch."""
 
 from __future__ import annotations
 

@@ -17,7 +17,10 @@ COLUMNS = ("flag", "small", "big", "ratio", "price", "wide", "name", "at", "day"
 
 
 def page(reader: Any, order: str, after: Any) -> Any:
-    text = f"query($after: Cursor) {{ thingsPage(first: 1, after: $after{order}) {{ nodes {{ id }} endCursor hasNextPage }} }}"
+    text = (
+        f"query($after: Cursor) {{ thingsPage(first: 1, after: $after{order}) {{ nodes {{ id }} endCursor "
+        "hasNextPage } }"
+    )
     return execute_graphql(CATALOG, None, reader, text, {"after": after})
 
 
@@ -54,7 +57,8 @@ def test_a_cursor_belongs_to_its_order(reader: MemoryReader) -> None:
 
 
 MADE_UP: tuple[Any, ...] = (
-    2**63, -(2**63) - 1, 10**400, 1.5, True, float("nan"), float("inf"), "\ud800", "a\x00", "", "NaN", "no", "2020-13-01",
+    2**63, -(2**63) - 1, 10**400, 1.5, True, float("nan"), float("inf"), "\ud800", "a\x00", "", "NaN", "no",
+    "2020-13-01",
     "99999999-01-01", "\\xzz", "9" * 400, [], {}, [[]], {"a": 1},
 )  # fmt: skip
 

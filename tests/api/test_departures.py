@@ -64,7 +64,10 @@ def test_who_goes_away_ends_the_read(method: str, monkeypatch: pytest.MonkeyPatc
     thread.start()
     body = json.dumps(ASKED).encode() if method == "POST" else b""
     place = "/graphql" if method == "POST" else "/graphql?query=%7Bthings%7Bid%7D%7D"
-    head = f"{method} {place} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = (
+        f"{method} {place} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: "
+        f"{len(body)}\r\n\r\n"
+    )
 
     def connected() -> socket.socket:
         connection = socket.create_connection(listener.getsockname(), timeout=60)

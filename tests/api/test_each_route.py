@@ -21,7 +21,8 @@ from belvedere.store import EpochRow, StoredTable, open_reader, open_store
 from belvedere.store.dialects.nested_json import from_json, plain_values
 
 SCRIPT = """
-CREATE TABLE T (id INT NOT NULL, k INT, place STRUCT<label: STRING, `a name`: STRUCT<x: DOUBLE>>, odd STRUCT<`"q"`: INT>,
+CREATE TABLE T (id INT NOT NULL, k INT, place STRUCT<label: STRING, `a name`: STRUCT<x: DOUBLE>>,
+    odd STRUCT<`"q"`: INT>,
                 tags ARRAY<STRING>, sizes MAP<STRING, INT>, PRIMARY KEY (id));
 CREATE SUBSCRIPTION Added ON ADD AS SELECT * FROM T;
 CREATE SUBSCRIPTION Changed ON CHANGE AS SELECT * FROM T;

@@ -1,4 +1,5 @@
-"""GraphQL subscriptions over SSE: each event once, in order, as epochs are committed; from a number on; with arguments."""
+"""GraphQL subscriptions over SSE: each event once, in order, as epochs are committed; from a number on; with
+arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""No request of REST or of a tool holds up the others: no step of the event loop takes 50 ms of processor time (GraphQL: `test_loop`)."""
+"""No request of REST or of a tool holds up the others: no step of the event loop takes 50 ms of processor time
+(GraphQL: `test_loop`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Requests that nobody would write: each is answered as the API answers, none by a failure inside the server, none late."""
+"""Requests that nobody would write: each is answered as the API answers, none by a failure inside the server, none
+late."""
 
 from __future__ import annotations
 
@@ -18,9 +19,10 @@ from tests import depth
 TEXTS = (
     "{ things(limit: 5) { id flag small ratio price wide name at day raw tags } }",
     '{ things(filter: {or: [{id: {in: [1, 2]}}, {not: {name: {ilike: "a%"}, at: {isNull: false}}}]}) { id } }',
-    "query Q($id: [Int!], $n: Int = 3) { things(filter: {id: {in: $id}}, order: [{name: DESC_NULLS_FIRST}], limit: $n) { ...F } } "
-    "fragment F on Things { id at }",
-    "{ monitoringGroup { groupName machines { machineId } hourReading(limit: 24) { avg_temp } machinesAggregate { count } } }",
+    "query Q($id: [Int!], $n: Int = 3) { things(filter: {id: {in: $id}}, order: [{name: DESC_NULLS_FIRST}], limit: "
+    "$n) { ...F } } fragment F on Things { id at }",
+    "{ monitoringGroup { groupName machines { machineId } hourReading(limit: 24) { avg_temp } machinesAggregate { "
+    "count } } }",
     '{ thingsPage(first: 2, after: "5B5D", order: [{small: DESC}]) { nodes { id } endCursor hasNextPage totalCount } }',
     '{ thingsNamed(least: 1, name: "ab") { id } __schema { types { name fields { name } } } }',
     "{ thingsAggregate(filter: {price: {gt: 1.5}}) { by { flag } count sum { small } } }",

@@ -61,7 +61,8 @@ def test_every_type_is_exact(reader: MemoryReader) -> None:
     assert first == {
         "id": 1, "flag": True, "small": -5, "big": 2**62, "ratio": 0.30000000000000004, "price": "12.30",
         "wide": "-12345678901234567890123456789.125", "name": "Ärger", "at": "2020-01-01T12:00:00.000005Z",
-        "day": "2020-02-29", "raw": "00ff", "tags": ["a", None, 'q"'], "info": {"a": 1, "b": 2.5}, "address_city": "Łódź",
+        "day": "2020-02-29", "raw": "00ff", "tags": ["a", None, 'q"'], "info": {"a": 1, "b": 2.5},
+        "address_city": "Łódź",
     }  # fmt: skip
     assert set(nothing.values()) == {2, None}
     assert (odd["ratio"], odd["price"], odd["wide"]) == (None, "-0.05", "0.001")
@@ -196,7 +197,10 @@ def test_pages_partition_the_rows(reader: MemoryReader, order: str) -> None:
     whole = [t["id"] for t in ask(reader, f"{{ things({order}) {{ id }} }}".replace("()", ""))["things"]]
     seen: list[int] = []
     after = None
-    text = f"query($after: Cursor) {{ thingsPage(first: 2, after: $after, {order}) {{ nodes {{ id }} endCursor hasNextPage }} }}"
+    text = (
+        f"query($after: Cursor) {{ thingsPage(first: 2, after: $after, {order}) {{ nodes {{ id }} endCursor "
+        "hasNextPage } }"
+    )
     for _ in range(3):
         page = ask(reader, text, after=after)["thingsPage"]
         seen += [n["id"] for n in page["nodes"]]

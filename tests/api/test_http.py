@@ -284,7 +284,10 @@ def test_limits(reader: MemoryReader) -> None:
     assert "levels deep" in refused(reader, deep)
     assert "100 levels" in refused(reader, "{ a " * 5_000)
     assert "aliases" in refused(reader, "{" + "".join(f"a{i}: things {{ id }} " for i in range(101)) + "}")
-    wide = "{ monitoringGroup(limit: 1000) { hourReading(limit: 1000) { parent { hourReading(limit: 1000) { avg_temp } } } } }"
+    wide = (
+        "{ monitoringGroup(limit: 1000) { hourReading(limit: 1000) { parent { hourReading(limit: 1000) { avg_temp "
+        "} } } } }"
+    )
     assert "costs" in refused(reader, wide)
     bomb = "{ things { ...F0 } } " + " ".join(
         f"fragment F{i} on Things {{ {' '.join(f'...F{i + 1}' for _ in range(9))} id }}" for i in range(8)
@@ -334,7 +337,8 @@ def test_times_beyond_those_of_python_are_shown() -> None:
     """A bound of the year 9999 is one of the year 10000 for a window of ten minutes behind it."""
     script = """
     CREATE STREAM T (at TIMESTAMP NOT NULL, WATERMARK FOR at AS at - INTERVAL 1 MINUTE);
-    V := SELECT wend, count(*) AS n FROM Tumble(data => TABLE(T), timecol => DESCRIPTOR(at), dur => INTERVAL '1' DAY) GROUP BY wend;
+    V := SELECT wend, count(*) AS n FROM Tumble(data => TABLE(T), timecol => DESCRIPTOR(at), dur => INTERVAL '1' DAY)
+        GROUP BY wend;
     """
     catalog = compile_script(script).catalog
     last = microseconds(datetime.max.replace(tzinfo=UTC))

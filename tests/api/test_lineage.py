@@ -1,4 +1,5 @@
-"""The lineage of a script, how its views are kept, and the status as it changes: what the console asks beside GraphQL."""
+"""The lineage of a script, how its views are kept, and the status as it changes: what the console asks beside
+GraphQL."""
 
 from __future__ import annotations
 

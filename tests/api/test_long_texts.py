@@ -1,4 +1,5 @@
-"""Whole numbers of 64 bits as texts, where a client asks for them: everywhere the same, by one wish or by the project file."""
+"""Whole numbers of 64 bits as texts, where a client asks for them: everywhere the same, by one wish or by the project
+file."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ QUERY = """{
   thingsByKey(id: 1) { total: big }
   thingsPage(first: 1) { nodes { id } totalCount t: totalCount hasNextPage }
   thingsAggregate { count countOf { big } max { big small } sum { small big } by { small } }
-  monitoringGroup(filter: {groupid: {eq: 502}}) { groupid machines { machineId } machinesPage(first: 1) { nodes { machineId } } }
+  monitoringGroup(filter: {groupid: {eq: 502}}) { groupid machines { machineId } machinesPage(first: 1) { nodes {
+      machineId } } }
 }"""
 RIGHT = {
     "things": [

@@ -1,4 +1,5 @@
-"""No request holds the event loop for more than 50 ms, however nasty it is: what takes longer is done in threads, in small steps."""
+"""No request holds the event loop for more than 50 ms, however nasty it is: what takes longer is done in threads, in
+small steps."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ MANY = 100_000
 
 
 class Ticks:
-    """The longest time between two turns of a loop, as the process itself spent it: other processes of the machine do not count."""
+    """The longest time between two turns of a loop, as the process itself spent it: other processes of the machine do
+    not count."""
 
     def __init__(self) -> None:
         self.longest = 0.0
@@ -68,7 +70,10 @@ def watched(application: Application) -> Iterator[tuple[int, Ticks]]:
 
 def sent(port: int, path: str, body: bytes, media: str = "application/json") -> int:
     """The status of the answer to a request, which is read to its end."""
-    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {media}\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {media}\r\nconnection: close\r\ncontent-length: "
+        f"{len(body)}\r\n\r\n"
+    )
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(head.encode() + body)
         answer = b"".join(iter(lambda: connection.recv(1 << 20), b""))

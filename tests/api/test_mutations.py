@@ -28,7 +28,8 @@ from belvedere.time.event_time import Clocks
 
 SCRIPT = """
 /** What people offer. */
-CREATE STREAM Bid (/** When. */ bidtime TIMESTAMP NOT NULL, price DECIMAL(12, 2), item STRING, share DOUBLE, small FLOAT, n BIGINT,
+CREATE STREAM Bid (/** When. */ bidtime TIMESTAMP NOT NULL, price DECIMAL(12, 2), item STRING, share DOUBLE,
+    small FLOAT, n BIGINT,
                    parts ARRAY<STRUCT<a: INT, b: STRING>>, WATERMARK FOR bidtime) KEEP 30 DAYS;
 CREATE STREAM Loose (t TIMESTAMP, WATERMARK FOR t) LATE DROP KEEP 1 DAY;
 CREATE TABLE stock-items (`the item` STRING, name STRING NOT NULL, PRIMARY KEY (`the item`));
@@ -38,7 +39,10 @@ CREATE TABLE Typed (id BIGINT, small INT, all ARRAY<BIGINT>, map MAP<STRING, BIG
 V := SELECT item, count(*) AS n FROM Bid GROUP BY item;
 """
 CATALOG = compile_script(SCRIPT).catalog
-BID = "taken dropped refused epoch results { index status code reason bound row { bidtime price item share small n parts } }"
+BID = (
+    "taken dropped refused epoch results { index status code reason bound row { bidtime price item share small n "
+    "parts } }"
+)
 PUSH = f"mutation($rows: [BidInput!]!, $key: String) {{ bid(rows: $rows, key: $key) {{ {BID} }} }}"
 
 
@@ -79,7 +83,8 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 GOOD = {
-    "bidtime": "2020-01-01T09:07:00+01:00", "price": "12.3", "item": "Größe 🎈", "share": 0.1, "small": 0.1, "n": 2**53 + 1,
+    "bidtime": "2020-01-01T09:07:00+01:00", "price": "12.3", "item": "Größe 🎈", "share": 0.1, "small": 0.1,
+    "n": 2**53 + 1,
     "parts": [{"a": 1, "b": "x"}],
 }  # fmt: skip
 SHOWN = {**GOOD, "bidtime": "2020-01-01T08:07:00Z", "price": "12.30"}
@@ -97,7 +102,8 @@ def test_a_list_with_a_bad_row_takes_the_others(service: Service) -> None:
     assert (pushed["taken"], pushed["dropped"], pushed["refused"], pushed["epoch"]) == (2, 0, 3, None)
     results = pushed["results"]
     assert [(r["index"], r["status"], r["code"]) for r in results] == [
-        (0, "TAKEN", None), (1, "REFUSED", "B6001"), (2, "REFUSED", "B6003"), (3, "REFUSED", "B6002"), (4, "TAKEN", None),
+        (0, "TAKEN", None), (1, "REFUSED", "B6001"), (2, "REFUSED", "B6003"), (3, "REFUSED", "B6002"),
+        (4, "TAKEN", None),
     ]  # fmt: skip
     assert results[0]["row"] == SHOWN
     assert "much" in results[1]["reason"]
@@ -167,7 +173,10 @@ def test_rows_may_stand_in_the_text(service: Service) -> None:
 
 
 def test_rows_of_a_table_are_replaced_and_deleted(service: Service) -> None:
-    text = 'mutation { stock_items(rows: [{the_item: "A", name: "Anvil"}, {the_item: "A", _delete: true}, {the_item: "B"}]) '
+    text = (
+        'mutation { stock_items(rows: [{the_item: "A", name: "Anvil"}, {the_item: "A", _delete: true}, {the_item: '
+        '"B"}]) '
+    )
     answer = service.ask(
         text + "{ taken refused results { status row { the_item name } } } hidden(rows: {a: 1}) { taken } }"
     )
@@ -189,7 +198,10 @@ def test_late_rows_say_so(service: Service) -> None:
     (late,) = service.ask(PUSH, rows=[GOOD])["data"]["bid"]["results"]
     assert (late["status"], late["bound"], late["row"]) == ("REFUSED", "2020-01-01T09:00:00Z", None)
     assert service.client.post("/streams/Loose/bound", json={"at": "2020-01-01T09:00:00Z"}).status_code == 200
-    text = 'mutation { loose(rows: [{t: "2020-01-01T10:00:00Z"}, {t: "2020-01-01T08:00:00Z"}]) { dropped results { status } } }'
+    text = (
+        'mutation { loose(rows: [{t: "2020-01-01T10:00:00Z"}, {t: "2020-01-01T08:00:00Z"}]) { dropped results { '
+        "status } } }"
+    )
     assert service.ask(text)["data"] == {
         "loose": {"dropped": 1, "results": [{"status": "TAKEN"}, {"status": "DROPPED"}]}
     }

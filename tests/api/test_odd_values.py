@@ -14,14 +14,18 @@ from belvedere.api.graphql.api import Api
 
 CATALOG = example.catalog()
 TYPES = {
-    "id": "Long", "flag": "Boolean", "small": "Int", "ratio": "Float", "price": "Decimal", "wide": "Decimal", "name": "String",
+    "id": "Long", "flag": "Boolean", "small": "Int", "ratio": "Float", "price": "Decimal", "wide": "Decimal",
+    "name": "String",
     "at": "DateTime", "day": "Date", "raw": "Bytes",
 }  # fmt: skip
 GOOD = (1, 1.5, "1", "2020-01-01T00:00:00Z", "2020-01-01", "ff", True)
 ODD: tuple[Any, ...] = (
-    "\ud800", "a\udfff", "", "\0", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "0001-01-01", "9999-12-31", "24:00",
-    "2020-01-01T00:00:00.123456789Z", "1e999999999", "NaN", "sNaN", "-inf", "٣", "²", "9" * 24, "---", "\\", "%" * 11, "x" * 5_000,
-    10**400, -(10**400), 2**63, -(2**63) - 1, 1e308, float("nan"), float("inf"), -0.0, 1.5, True, None, [], [[]], [None], {}, {"a": 1},
+    "\ud800", "a\udfff", "", "\0", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "0001-01-01", "9999-12-31",
+    "24:00",
+    "2020-01-01T00:00:00.123456789Z", "1e999999999", "NaN", "sNaN", "-inf", "٣", "²", "9" * 24, "---", "\\", "%" * 11,
+    "x" * 5_000,
+    10**400, -(10**400), 2**63, -(2**63) - 1, 1e308, float("nan"), float("inf"), -0.0, 1.5, True, None, [], [[]],
+    [None], {}, {"a": 1},
 )  # fmt: skip
 LITERALS = (
     "1e99999999999999999999",

@@ -1,4 +1,5 @@
-"""Events that tell of a row as it was (`_old`): a role's condition is asked of both rows, on both databases; Python says which are seen."""
+"""Events that tell of a row as it was (`_old`): a role's condition is asked of both rows, on both databases; Python
+says which are seen."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from belvedere.connectors.project_file import read_project
 from belvedere.store import EpochRow, StoredTable, open_reader, open_store
 
 SCRIPT = """
-CREATE TABLE Orders (id INT NOT NULL, tenant STRING, level BIGINT, open BOOLEAN, amount DECIMAL(10,2), wide DECIMAL(30,2), ratio DOUBLE,
+CREATE TABLE Orders (id INT NOT NULL, tenant STRING, level BIGINT, open BOOLEAN, amount DECIMAL(10,2),
+    wide DECIMAL(30,2), ratio DOUBLE,
                      at TIMESTAMP, day DATE, `odd "name"` STRING, PRIMARY KEY (id));
 CREATE SUBSCRIPTION Moved ON CHANGE AS SELECT * FROM Orders;
 CREATE SUBSCRIPTION Came ON ADD AS SELECT * FROM Orders;

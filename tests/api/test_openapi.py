@@ -1,4 +1,5 @@
-"""OpenAPI: the document is valid and says what is served; what schemathesis makes of it is answered as it says, never with 500."""
+"""OpenAPI: the document is valid and says what is served; what schemathesis makes of it is answered as it says, never
+with 500."""
 
 from __future__ import annotations
 

@@ -147,10 +147,12 @@ def test_aliases_of_parts(reader: Any) -> None:
 def test_pages_of_relationships(reader: Any) -> None:
     """Each row has its own page; a relationship with LIMIT 3 has three rows, whatever the page."""
     text = """query($after: Cursor, $before: Cursor) { monitoringGroup(limit: 3) { groupid
-      hourReadingPage(first: 2, order: [{time_hour: DESC}], after: $after) { nodes { time_hour } endCursor totalCount hasPreviousPage }
+      hourReadingPage(first: 2, order: [{time_hour: DESC}], after: $after) { nodes { time_hour } endCursor totalCount
+          hasPreviousPage }
       lastHoursPage(last: 2, before: $before) { nodes { time_hour } startCursor totalCount hasNextPage hasPreviousPage }
     } }"""
-    hours = {g: sorted((h["time_hour"] for h in example.rows()["MonitoringGroup.hourReading"] if h["groupid"] == g), reverse=True)
+    hours = {g: sorted((h["time_hour"] for h in example.rows()["MonitoringGroup.hourReading"] if h["groupid"] == g),
+                       reverse=True)
              for g in (501, 502, 503)}  # fmt: skip
     shown = {g: [h.strftime("%Y-%m-%dT%H:%M:%SZ") for h in values] for g, values in hours.items()}
     after = before = None
@@ -174,7 +176,8 @@ def test_pages_of_relationships(reader: Any) -> None:
 
 
 def test_pages_within_pages(reader: Any) -> None:
-    text = """{ monitoringGroupPage(last: 3, order: [{groupid: DESC}]) { totalCount nodes { groupid machinesPage(first: 1) {
+    text = """{ monitoringGroupPage(last: 3, order: [{groupid: DESC}]) { totalCount nodes { groupid machinesPage(first:
+    1) {
       hasNextPage nodes { machineName parent { groupid machinesPage(last: 1) { nodes { machineName } } } } } } } }"""
     found = ask(reader, text)["monitoringGroupPage"]
     assert found["totalCount"] == 4

@@ -1,4 +1,5 @@
-"""Pushes over HTTP, through serving processes to the ingest service here: statuses, hints, the examples of docs/reference/pushes.md."""
+"""Pushes over HTTP, through serving processes to the ingest service here: statuses, hints, the examples of
+docs/reference/pushes.md."""
 
 from __future__ import annotations
 

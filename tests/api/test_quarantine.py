@@ -106,7 +106,8 @@ def test_people_are_told_what_stands_still_and_what_to_do() -> None:
     behind = Failed("Q$2", "m", "Q", 5, 0, "B7040", *said, {"Q": 4, "R~1": 4}, reason="divide by zero")
     assert failure_text(behind) == (
         'B7045: "Q" is in quarantine since epoch 5 and shows epoch 4, and so are the views that read it: R: '
-        "divide by zero: in row 3; use nullif. It recovers when the row is deleted or replaced, or with a corrected script"
+        "divide by zero: in row 3; use nullif. It recovers when the row is deleted or replaced, or with a corrected "
+        "script"
     )
     assert "has no rows yet" in failure_text(Failed("Q", "m", "Q", 1, 0, "B7040", "x", good={"Q": None}))
     assert healing_text(behind) == '"Q" is out of quarantine: it is up to date, with R'

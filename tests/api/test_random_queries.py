@@ -141,10 +141,17 @@ def naive(condition: dict[str, Any], order: list[tuple[str, str]]) -> list[int]:
     return [r["id"] for r in sorted_rows([r for r in ROWS if holds(condition, r)], order)]
 
 
-TEXT = "query($f: ThingsFilter, $o: [ThingsOrder!], $n: Int, $k: Int) { things(filter: $f, order: $o, limit: $n, offset: $k) { id } }"
-PAGE = "query($f: ThingsFilter, $o: [ThingsOrder!], $after: Cursor) { thingsPage(filter: $f, order: $o, first: 2, after: $after) { nodes { id } endCursor hasNextPage } }"  # noqa: E501
+TEXT = (
+    "query($f: ThingsFilter, $o: [ThingsOrder!], $n: Int, $k: Int) { things(filter: $f, order: $o, limit: $n, "
+    "offset: $k) { id } }"
+)
+PAGE = (
+    "query($f: ThingsFilter, $o: [ThingsOrder!], $after: Cursor) { thingsPage(filter: $f, order: $o, first: 2, "
+    "after: $after) { nodes { id } endCursor hasNextPage } }"
+)
 BACKWARD = """query($f: ThingsFilter, $o: [ThingsOrder!], $n: Int!, $before: Cursor) {
-  thingsPage(filter: $f, order: $o, last: $n, before: $before) { nodes { id } startCursor hasNextPage hasPreviousPage totalCount } }"""
+  thingsPage(filter: $f, order: $o, last: $n, before: $before) { nodes { id } startCursor hasNextPage hasPreviousPage
+      totalCount } }"""
 
 
 def ask(reader: Any, text: str, variables: dict[str, Any]) -> Any:
@@ -243,7 +250,10 @@ def test_random_related_rows(
 
 
 GROUPED = ("small", "name", "flag", "ratio", "day")
-VALUES = "count countOf { ratio small name } countDistinct { small name } sum { small price wide } avg { price wide } min { id name } max { name at }"  # noqa: E501
+VALUES = (
+    "count countOf { ratio small name } countDistinct { small name } sum { small price wide } avg { price wide } "
+    "min { id name } max { name at }"
+)
 groupings = st.lists(st.sampled_from(GROUPED), max_size=3, unique=True)
 
 

@@ -1,4 +1,5 @@
-"""The reference clients of JavaScript against a server: graphql-sse, graphql-ws, eventsource, and the audits of graphql-http."""
+"""The reference clients of JavaScript against a server: graphql-sse, graphql-ws, eventsource, and the audits of
+graphql-http."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Filters over relationships: `some` and `none` of the related rows, nested and combined, against rows that Python chooses."""
+"""Filters over relationships: `some` and `none` of the related rows, nested and combined, against rows that Python
+chooses."""
 
 from __future__ import annotations
 
@@ -127,7 +128,8 @@ def test_parameters_of_relationships_in_filters(reader: Any) -> None:
 
 def test_a_walk_over_a_read_meets_what_filters_read(reader: Any) -> None:
     api = Api(CATALOG, reader)
-    text = """{ monitoringGroup(filter: {or: [{not: {machines: {some: {}}}}, {hourReading: {none: {parent: {some: {}}}}}]}) {
+    text = """{ monitoringGroup(filter: {or: [{not: {machines: {some: {}}}},
+    {hourReading: {none: {parent: {some: {}}}}}]}) {
       groupid } }"""
     operation, literals = api.operations.find(text, None)
     read = api.operations.prepare(operation, literals, {}).plan.draft.read
@@ -151,7 +153,8 @@ def test_limits_count_related_filters() -> None:
             f"{{ monitoringGroup(filter: {deep}) {{ groupid }} }}"
         )
     )
-    # 1000 rows with a field of their own, each with 10 related rows with a field, each of which has one row with a field
+    # 1000 rows with a field of their own, each with 10 related rows with a field, each of which has one row with a
+    # field
     assert "the request costs 42000," in refused(
         Limits(cost=41_999), "{machines: {some: {parent: {none: {}}}}}", ", limit: 1000"
     )

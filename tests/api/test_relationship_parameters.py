@@ -15,8 +15,10 @@ SCRIPT = """
 CREATE TABLE Owners (id INT, best INT, PRIMARY KEY (id));
 CREATE STREAM Things (owner INT, v INT, kind STRING, price DECIMAL(10, 2)) KEEP 30 DAYS;
 Owners.above(least INT, kind STRING = 'a') :=
-SELECT * FROM Things t WHERE t.owner = this.id AND t.v >= :least + this.best AND t.kind = :kind ORDER BY t.v DESC, t.price LIMIT 3;
-Owners.cheapest(most DECIMAL(10, 2)) := JOIN Things t ON t.owner = _.id AND t.price <= :most ORDER BY t.price DESC, t.v LIMIT 1;
+SELECT * FROM Things t WHERE t.owner = this.id AND t.v >= :least + this.best AND t.kind = :kind
+    ORDER BY t.v DESC, t.price LIMIT 3;
+Owners.cheapest(most DECIMAL(10, 2)) := JOIN Things t ON t.owner = _.id AND t.price <= :most ORDER BY t.price DESC, t.v
+    LIMIT 1;
 /*+ query_by_any(best) */
 Rivals := SELECT * FROM Owners;
 Things.others(best INT) := SELECT * FROM Rivals o WHERE o.id <> this.owner AND o.best > :best;

@@ -1,7 +1,8 @@
-"""Words that a language reserves, as names of everything that has one: rows, filters, orders, pages, groups, relationships, parameters.
+"""Words that a language reserves, as names of everything that has one: rows, filters, orders, pages, groups,
+relationships, parameters.
 
-The rows are those of Python. Every word of SQLite, Postgres, Spark, GraphQL, TypeScript and Python is a table, a column of each kind of
-relation, a relationship, a query template, its parameter and a variable, on both databases.
+The rows are those of Python. Every word of SQLite, Postgres, Spark, GraphQL, TypeScript and Python is a table, a column
+of each kind of relation, a relationship, a query template, its parameter and a variable, on both databases.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from belvedere.store.dialects import DIALECTS
 from belvedere.store.read.computed_views import computed_table
 from tests.depth import at_night
 
-SQLITE = """abort action add after all alter always analyze and as asc attach autoincrement before begin between by cascade case
+SQLITE = """abort action add after all alter always analyze and as asc attach autoincrement before begin between by
+    cascade case
 cast check collate column commit conflict constraint create cross current current_date current_time current_timestamp
 database default deferrable deferred delete desc detach distinct do drop each else end escape except exclude exclusive
 exists explain fail filter first following for foreign from full generated glob group groups having if ignore immediate
@@ -43,12 +45,15 @@ POSTGRES = """analyse any array asymmetric authorization binary both collation c
 current_schema current_user end fetch freeze grant ilike initially lateral leading localtime localtimestamp only
 overlaps placing session_user similar some symmetric system_user tablesample trailing user variadic verbose int integer
 bigint char date time timestamp interval numeric real text boolean ctid xmin xmax tableoid cmin cmax"""
-SPARK = """anti bucket cube cluster describe distribute explode function lateral_view map minus percent pivot qualify rollup semi
+SPARK = """anti bucket cube cluster describe distribute explode function lateral_view map minus percent pivot qualify
+    rollup semi
 sets sort struct stratify tablesample transform unpivot uncache unset zone day hour minute second month year"""
-GRAPHQL = """query mutation subscription fragment type input enum interface scalar schema directive extend implements repeatable
+GRAPHQL = """query mutation subscription fragment type input enum interface scalar schema directive extend implements
+    repeatable
 Query Mutation Subscription Int Float String Boolean ID Long JSON node nodes edges pageInfo id filter order limit offset
 asOf some none isNull eq __typename cursor after first data errors extensions"""
-TYPESCRIPT = """await break catch class const constructor continue debugger declare delete export extends finally import instanceof let
+TYPESCRIPT = """await break catch class const constructor continue debugger declare delete export extends finally
+    import instanceof let
 module namespace never new package private protected public readonly return static super switch symbol this throw try
 typeof undefined unknown var void while yield prototype toString hasOwnProperty valueOf"""
 PYTHON = " ".join([*keyword.kwlist, "self", "cls", "print", "list", "dict", "object", "type", "match"])
@@ -96,7 +101,8 @@ def script(words: list[str]) -> str:
 Wide.`{w}s` := JOIN `{w}` r ON r.other = _.`{w}` ORDER BY r.`{w}` DESC LIMIT 3;
 /*+ at_read */
 `{w}Read` := SELECT `{w}`, other > 10 AS large FROM `{w}` WHERE other > 0;
-`{w}Of`(`{w}` INT) := SELECT `{w}` AS `{w}`, other + 1 AS other FROM (SELECT * FROM `{w}` WHERE other > 0) x WHERE `{w}` >= :`{w}`;
+`{w}Of`(`{w}` INT) := SELECT `{w}` AS `{w}`, other + 1 AS other FROM (SELECT * FROM `{w}` WHERE other > 0) x
+    WHERE `{w}` >= :`{w}`;
 """
     return text
 

@@ -120,7 +120,8 @@ def test_what_is_selected_in_which_order(client: TestClient) -> None:
     ]  # NULL first, as Spark has it
     assert [r["id"] for r in rows(client, "things?order=price.asc.nullslast&select=id")] == [3, 4, 1, 5, 2]
     assert list(rows(client, "things?id=eq.1")[0]) == list(rows(client, "things/1?select=*")) == [
-        "id", "flag", "small", "big", "ratio", "price", "wide", "name", "at", "day", "raw", "tags", "info", "address_city",
+        "id", "flag", "small", "big", "ratio", "price", "wide", "name", "at", "day", "raw", "tags", "info",
+        "address_city",
     ]  # fmt: skip
     assert rows(client, "things?limit=0") == []
     assert rows(client, "things?id=eq.99") == []
@@ -130,8 +131,9 @@ def test_relationships_with_filters_of_their_own(client: TestClient, reader: Any
     before = len(reader.statements)
     found = rows(
         client,
-        "monitoringGroup?groupid=in.(501,504)&select=groupName,machines(machineId),recent:hourReading(max_temp),lastHour(max_temp)"
-        "&recent.order=time_hour.desc&recent.limit=2&recent.offset=1&recent.max_temp=gte.31.5&machines.machineName=like.Mill*",
+        "monitoringGroup?groupid=in.(501,504)&select=groupName,machines(machineId),recent:hourReading(max_temp),"
+        "lastHour(max_temp)&recent.order=time_hour.desc&recent.limit=2&recent.offset=1"
+        "&recent.max_temp=gte.31.5&machines.machineName=like.Mill*",
     )
     assert len(reader.statements) - before == 1
     assert found == [
@@ -145,7 +147,8 @@ def test_relationships_with_filters_of_their_own(client: TestClient, reader: Any
     ]
     nested = rows(
         client,
-        "monitoringGroup/501?select=machines(parent(machines(machineId)))&machines.parent.machines.or=(machineId.eq.1098)&machines.limit=1",
+        "monitoringGroup/501?select=machines(parent(machines(machineId)))"
+        "&machines.parent.machines.or=(machineId.eq.1098)&machines.limit=1",
     )
     assert nested == {"machines": [{"parent": {"machines": [{"machineId": 1098}]}}]}
 

@@ -1,4 +1,5 @@
-"""Which right each address takes by each method, said once more: a route that is not here fails, and so does one that takes another."""
+"""Which right each address takes by each method, said once more: a route that is not here fails, and so does one that
+takes another."""
 
 from __future__ import annotations
 

@@ -36,7 +36,10 @@ def errors(text: str) -> list[tuple[str, str, str]]:
 
 
 def test_rights_follow_from_what_is_named() -> None:
-    text = '[roles.a]\nviews = ["t"]\n[roles.b]\npushes = ["S"]\n[roles.c]\nrights = ["status"]\nviews = ["V"]\n[roles.d]\n'
+    text = (
+        '[roles.a]\nviews = ["t"]\n[roles.b]\npushes = ["S"]\n[roles.c]\nrights = ["status"]\nviews = '
+        '["V"]\n[roles.d]\n'
+    )
     grants = compiled(text)[0].catalog.access.grants
     assert [g.rights for g in grants.values()] == [{Right.READ}, {Right.PUSH}, {Right.STATUS}, set()]
     assert [set(g.relations) for g in grants.values()] == [{"T"}, set(), {"V"}, set()]
@@ -73,7 +76,8 @@ def test_rights_follow_from_what_is_named() -> None:
         ('views = ["T"]\nrows = {T = "raw = claim(\'a\')"}', "B3002", "claim('a')"),
         ('views = ["T"]\nrows = {T = "id = CAST(claim(\'a\') AS TEXTT)"}', "B1001", "TEXTT"),
         ('views = ["T"]\nrows = {T = "upper(tenant) = claim(\'a\')"}', "B8020", "T"),
-        ('views = ["T"]\nrows = {T = "row_number() OVER (ORDER BY id) = 1"}', "B3038", "row_number() OVER (ORDER BY id) = 1"),
+        ('views = ["T"]\nrows = {T = "row_number() OVER (ORDER BY id) = 1"}', "B3038", "row_number() OVER (ORDER BY "
+                                                                                       "id) = 1"),
         ('views = ["T"]\nrows = {T = "count(*) > 1"}', "B8020", "T"),
         ('views = "T"', "B9104", "views"),
         ('rights = ["write"]', "B9104", "rights"),
@@ -86,7 +90,10 @@ def test_what_is_wrong_is_shown_at_its_place(text: str, code: str, place: str) -
 
 
 def test_texts_of_several_lines_and_quoted_names() -> None:
-    text = '[roles.a]\nviews = ["T", "T.items"]\n\n[roles.a.rows]\n"T.items" = \'true\'\nT = """\n  level >= 3\n  AND levl < 7"""\n'
+    text = (
+        '[roles.a]\nviews = ["T", "T.items"]\n\n[roles.a.rows]\n"T.items" = \'true\'\nT = """\n  level >= 3\n  AND '
+        'levl < 7"""\n'
+    )
     assert [(c, p) for c, _, p in errors(text)] == [("B2002", "levl")]
 
 

@@ -81,7 +81,10 @@ def test_a_role_sees_its_rows(reader: Any) -> None:
     "claims", [{}, {"tenant": None}, {"tenant": 7}, {"tenant": ["red"]}, {"tenant": {"a": "red"}}, {"Tenant": "red"}]
 )
 def test_a_claim_that_is_missing_or_wrong_lets_no_row_through(reader: Any, claims: dict[str, Any]) -> None:
-    text = '{ orders { id } customers { id orders { id } } ordersPage { nodes { id } hasNextPage } ordersOf(name: "name1") { id } }'
+    text = (
+        "{ orders { id } customers { id orders { id } } ordersPage { nodes { id } hasNextPage } ordersOf(name: "
+        '"name1") { id } }'
+    )
     found = ask(reader, text, claims=claims)
     assert found == {"orders": [], "customers": [], "ordersPage": {"nodes": [], "hasNextPage": False}, "ordersOf": []}
     assert ask(reader, "{ ordersByKey(id: 101) { id } }", claims=claims) == {"ordersByKey": None}
@@ -140,7 +143,10 @@ def test_a_row_that_is_not_seen_is_one_that_is_not_there(reader: Any) -> None:
 
 
 def test_pages_and_cursors_of_another_role(reader: Any) -> None:
-    text = "query ($after: Cursor) { ordersPage(first: 4, after: $after, order: {amount: DESC}) { nodes { id } endCursor hasNextPage } }"
+    text = (
+        "query ($after: Cursor) { ordersPage(first: 4, after: $after, order: {amount: DESC}) { nodes { id } "
+        "endCursor hasNextPage } }"
+    )
 
     def pages(role: str, after: str | None = None) -> list[int]:
         found: list[int] = []
@@ -211,7 +217,10 @@ def test_what_is_not_granted_does_not_exist(reader: Any) -> None:
 
 
 def test_introspection_shows_what_is_granted(reader: Any) -> None:
-    text = "{ __schema { types { name description fields { name description } inputFields { name } enumValues { name } } } }"
+    text = (
+        "{ __schema { types { name description fields { name description } inputFields { name } enumValues { name "
+        "} } } }"
+    )
     described = json.dumps(ask(reader, text)).casefold()
     for word in ("secret", "totals", "email", "mail", "peers"):
         assert word not in described, word
@@ -243,11 +252,16 @@ def test_who_may_not_read_sees_nothing(reader: Any, role: str) -> None:
 
 
 DOORS = (
-    "{ orders { id buyer { id orders { id } } } customers { orders(limit: 1) { id } last { id } above(least: 1) { id } } large { id } }",
-    "{ ordersByKey(id: 1) { id } customersPage(last: 2) { nodes { id ordersPage(first: 1) { nodes { id } endCursor } } totalCount } }",
-    "{ ordersAggregate { by { customer } count max { pieces } } customers { ordersAggregate { count } lastAggregate { count } } }",
-    "{ customers(filter: {orders: {some: {pieces: {gt: 1}, buyer: {none: {}}}}}) { id } orders(filter: {buyer: {some: {}}}) { id } }",
-    '{ ordersOf(name: "a") { id } perLevel(least: 1) { n } largeOf(least: 1) { id } products(factor: 2) { id } newOrders { id } }',
+    "{ orders { id buyer { id orders { id } } } customers { orders(limit: 1) { id } last { id } above(least: 1) { id "
+    "} } large { id } }",
+    "{ ordersByKey(id: 1) { id } customersPage(last: 2) { nodes { id ordersPage(first: 1) { nodes { id } endCursor } "
+    "} totalCount } }",
+    "{ ordersAggregate { by { customer } count max { pieces } } customers { ordersAggregate { count } lastAggregate { "
+    "count } } }",
+    "{ customers(filter: {orders: {some: {pieces: {gt: 1}, buyer: {none: {}}}}}) { id } orders(filter: {buyer: {some: "
+    "{}}}) { id } }",
+    '{ ordersOf(name: "a") { id } perLevel(least: 1) { n } largeOf(least: 1) { id } products(factor: 2) { id } '
+    "newOrders { id } }",
 )
 
 

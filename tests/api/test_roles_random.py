@@ -1,4 +1,5 @@
-"""Random roles and requests: the answer is that of an API without roles over a store from which the rows that are not seen were removed."""
+"""Random roles and requests: the answer is that of an API without roles over a store from which the rows that are not
+seen were removed."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ CONDITIONS: dict[str, tuple[dict[str, Callable[[Row, Claims], bool | None]], tup
             "tenant = claim('tenant')": lambda r, c: r["tenant"] == c["tenant"] if r["tenant"] else None,
             "tenant <=> claim('tenant') OR level > 2": lambda r, c: r["tenant"] == c["tenant"] or (r["level"] or 0) > 2,
             "NOT (level <= claim('n'))": lambda r, c: None if r["level"] is None else r["level"] > c["n"],
-            "coalesce(level, 0) + 0 < claim('n') AND name <> 'name1'": lambda r, c: (r["level"] or 0) < c["n"] and r["name"] != "name1",
+            "coalesce(level, 0) + 0 < claim('n') AND name <> 'name1'": lambda r, c: (
+                (r["level"] or 0) < c["n"] and r["name"] != "name1"
+            ),
             "id IN (1, 2, 5, claim('n'), 9)": lambda r, c: r["id"] in (1, 2, 5, c["n"], 9),
             "true": lambda r, c: True,
         },
@@ -37,7 +40,9 @@ CONDITIONS: dict[str, tuple[dict[str, Callable[[Row, Claims], bool | None]], tup
         {
             "tenant = claim('tenant')": lambda r, c: r["tenant"] == c["tenant"] if r["tenant"] else None,
             "pieces >= claim('n')": lambda r, c: None if r["pieces"] is None else r["pieces"] >= c["n"],
-            "amount > 10 AND tenant IN ('red', claim('tenant'))": lambda r, c: r["amount"] > 10 and r["tenant"] in ("red", c["tenant"]),
+            "amount > 10 AND tenant IN ('red', claim('tenant'))": lambda r, c: (
+                r["amount"] > 10 and r["tenant"] in ("red", c["tenant"])
+            ),
             "id <> 100 + claim('n') AND customer IS NOT NULL": lambda r, c: r["id"] != 100 + c["n"],
             "CASE WHEN claim('all') THEN true ELSE tenant IS NULL END": lambda r, c: c["all"] or r["tenant"] is None,
         },
@@ -250,7 +255,10 @@ def addresses(draw: st.DrawFn) -> str:
             draw(st.sampled_from(["eq", "neq", "gt", "lte", "isdistinct"])),
         )
         tests.append((name, f"{negated}{operator}.{draw(COLUMNS[relation][name])}"))
-    order = f"{draw(st.sampled_from(sorted(COLUMNS[relation])))}.{draw(st.sampled_from(['asc', 'desc', 'desc.nullsfirst']))}"
+    order = (
+        f"{draw(st.sampled_from(sorted(COLUMNS[relation])))}."
+        f"{draw(st.sampled_from(['asc', 'desc', 'desc.nullsfirst']))}"
+    )
     pairs = [("select", select), *tests, ("order", order), ("limit", draw(st.integers(1, 40)))]
     if draw(st.booleans()) and len(tests) > 1:
         either = ",".join(f"{name}.{test}" for name, test in tests if test[-1] != ".")

@@ -1,4 +1,5 @@
-"""What a server on a network owes its neighbours: no request holds others up, limits of rate and time, headers, an orderly end."""
+"""What a server on a network owes its neighbours: no request holds others up, limits of rate and time, headers, an
+orderly end."""
 
 from __future__ import annotations
 
@@ -292,7 +293,10 @@ def test_slow_and_large_requests_are_cut_off(port: int) -> None:
     head = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\na: %s\r\n\r\n"
     assert said(port, head % (b"x" * most)).startswith(b"HTTP/1.1 200")
     assert said(port, head % (b"x" * (most + 20))).startswith(b"HTTP/1.1 431")
-    head = b"POST /graphql HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: 50\r\n\r\n"
+    head = (
+        b"POST /graphql HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: "
+        b"close\r\ncontent-length: 50\r\n\r\n"
+    )
     assert said(port, head, b'{"query"').startswith(b"HTTP/1.1 408")
     kept = said(
         port,

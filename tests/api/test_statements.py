@@ -16,12 +16,15 @@ GOLDEN = Path(__file__).parent / "statements"
 
 FORMS = {
     "columns": "{ things(limit: 5) { id flag small ratio price wide name at day raw tags } }",
-    "filter": '{ things(filter: {or: [{id: {in: [1, 2]}}, {not: {name: {ilike: "a%"}, at: {isNull: false}}}]}) { id } }',
+    "filter": '{ things(filter: {or: [{id: {in: [1, 2]}}, {not: {name: {ilike: "a%"}, at: {isNull: false}}}]}) { id } '
+    "}",
     "order": "{ things(order: [{name: DESC_NULLS_FIRST}, {ratio: ASC}], offset: 2) { id } }",
     "by_key": "{ monitoringGroupByKey(groupid: 501) { groupName __typename } }",
-    "nested": "{ monitoringGroup(filter: {groupid: {eq: 501}}) { groupName machines { machineId } hourReading(limit: 24) { avg_temp } } }",
+    "nested": "{ monitoringGroup(filter: {groupid: {eq: 501}}) { groupName machines { machineId } hourReading(limit: "
+    "24) { avg_temp } } }",
     "to_one": "{ monitoringGroup { lastHour { time_hour parent { groupName } } } }",
-    "bounded_relationship": "{ monitoringGroup { lastHours { avg_temp } top: lastHours(order: {max_temp: DESC}, limit: 1) { max_temp } } }",
+    "bounded_relationship": "{ monitoringGroup { lastHours { avg_temp } top: lastHours(order: {max_temp: DESC}, "
+    "limit: 1) { max_temp } } }",
     "condition": "{ monitoringGroup { warmHours(filter: {max_temp: {lt: 40}}) { avg_temp } } }",
     "page": '{ thingsPage(first: 2, after: "5B5D", order: [{small: DESC}]) { nodes { id } endCursor hasNextPage } }',
     "template": '{ thingsNamed(least: 1, name: "ab") { id } }',

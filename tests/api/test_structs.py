@@ -25,15 +25,18 @@ from belvedere.store.read.stored_values import converter
 
 SCRIPT = """
 CREATE TABLE T (id INT NOT NULL, place STRUCT<
-  label: STRING, x: DOUBLE, n: BIGINT, price: DECIMAL(10, 2), at: TIMESTAMP, day: DATE, good: BOOLEAN, tags: ARRAY<STRING>,
-  `größe`: INT, isNull: STRING, home: STRUCT<city: STRING, `zip code`: STRING>>, odd STRUCT<`a"b`: INT>, PRIMARY KEY (id));
+  label: STRING, x: DOUBLE, n: BIGINT, price: DECIMAL(10, 2), at: TIMESTAMP, day: DATE, good: BOOLEAN,
+      tags: ARRAY<STRING>,
+  `größe`: INT, isNull: STRING, home: STRUCT<city: STRING, `zip code`: STRING>>, odd STRUCT<`a"b`: INT>,
+      PRIMARY KEY (id));
 T.near := JOIN T o ON o.id = _.id;
 """
 CATALOG = compile_script(SCRIPT).catalog
 AT = datetime(2024, 1, 1, 6, 0, 0, 5, tzinfo=UTC)
 FULL: dict[str, Any] = {
     "label": 'Zü"rich\n\x00\x01\u2028 \\u0000 \\', "x": 0.1, "n": 2**62 + 1, "price": Decimal("12.30"), "at": AT,
-    "day": date(2024, 2, 29), "good": False, "tags": ["a", None], "größe": 7, "isNull": "yes", "home": {"city": "null", "zip code": None},
+    "day": date(2024, 2, 29), "good": False, "tags": ["a", None], "größe": 7, "isNull": "yes",
+    "home": {"city": "null", "zip code": None},
 }  # fmt: skip
 NAN = {**dict.fromkeys(FULL), "x": float("nan"), "label": "", "home": {"city": None, "zip code": "1"}}
 ROWS = [
@@ -89,8 +92,10 @@ def ids(api: Api, condition: str, **variables: Any) -> list[int]:
 def test_members_are_fields(api: Api) -> None:
     rows = ask(api, f"{{ t(order: {{id: ASC}}) {{ place {{ __typename {ALL} }} odd }} }}")["t"]
     assert rows[0]["place"] == {
-        "__typename": "T_place", "label": FULL["label"], "x": 0.1, "n": 2**62 + 1, "price": "12.30", "at": "2024-01-01T06:00:00.000005Z",
-        "day": "2024-02-29", "good": False, "tags": ["a", None], "groe": 7, "isNull": "yes", "home": {"city": "null", "zip_code": None},
+        "__typename": "T_place", "label": FULL["label"], "x": 0.1, "n": 2**62 + 1, "price": "12.30",
+        "at": "2024-01-01T06:00:00.000005Z",
+        "day": "2024-02-29", "good": False, "tags": ["a", None], "groe": 7, "isNull": "yes",
+        "home": {"city": "null", "zip_code": None},
     }  # fmt: skip
     assert rows[0]["odd"] == {'a"b': 1}, "its member has no path: it stays JSON"
     assert rows[1]["place"]["x"] is None, "NaN, as in columns"

@@ -1,4 +1,5 @@
-"""Subscriptions with arguments, maintained: each subscriber sees the events of all that its arguments choose, whatever the epochs."""
+"""Subscriptions with arguments, maintained: each subscriber sees the events of all that its arguments choose, whatever
+the epochs."""
 
 from __future__ import annotations
 

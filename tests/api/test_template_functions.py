@@ -1,4 +1,5 @@
-"""What query templates compute when they are read is what Spark computes for a view of the same query, on both stores."""
+"""What query templates compute when they are read is what Spark computes for a view of the same query, on both
+stores."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("SELECT sum(id) AS n FROM (SELECT id FROM T ORDER BY id LIMIT :x) t", {"x": 4}),
     ("SELECT DISTINCT k FROM T ORDER BY k LIMIT :x", {"x": 2}),
     (
-        "SELECT id, s || '-' || s AS a, concat(s, 'x') AS b, length(s) AS c, trim(s) AS d, ltrim(s) AS e, rtrim(s) AS f FROM T",
+        "SELECT id, s || '-' || s AS a, concat(s, 'x') AS b, length(s) AS c, trim(s) AS d, ltrim(s) AS e, rtrim(s) AS "
+        "f FROM T",
         {},
     ),
     (

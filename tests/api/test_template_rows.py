@@ -1,4 +1,5 @@
-"""A query template that only chooses rows of a view gives rows of the view's type: with relationships, a filter and an order."""
+"""A query template that only chooses rows of a view gives rows of the view's type: with relationships, a filter and an
+order."""
 
 from __future__ import annotations
 
@@ -134,17 +135,21 @@ def test_the_read_tells_its_relation_and_its_template() -> None:
 SCRIPT = """
 CREATE TABLE Machines (machineid INT, name STRING, PRIMARY KEY (machineid));
 CREATE STREAM Readings (machineid INT, time TIMESTAMP, temp DOUBLE);
-MachineHour := SELECT machineid, hour(time) AS time_hour, max(temp) AS max_temp FROM Readings GROUP BY machineid, time_hour;
-Counted := SELECT m.machineid, count(*) AS n FROM Machines m JOIN Readings r ON r.machineid = m.machineid GROUP BY m.machineid;
+MachineHour := SELECT machineid, hour(time) AS time_hour, max(temp) AS max_temp FROM Readings
+    GROUP BY machineid, time_hour;
+Counted := SELECT m.machineid, count(*) AS n FROM Machines m JOIN Readings r ON r.machineid = m.machineid
+    GROUP BY m.machineid;
 Machines.counted := JOIN Counted c ON c.machineid = _.machineid;
 Machines.hours := JOIN MachineHour h ON h.machineid = _.machineid;
 Warm(least DOUBLE, most INT) := SELECT * FROM MachineHour WHERE max_temp > :least ORDER BY time_hour DESC LIMIT :most;
-Pairs(least DOUBLE) := SELECT h.machineid, m.name FROM MachineHour h JOIN Machines m ON m.machineid = h.machineid WHERE h.max_temp > :least;
+Pairs(least DOUBLE) := SELECT h.machineid, m.name FROM MachineHour h JOIN Machines m ON m.machineid = h.machineid
+    WHERE h.max_temp > :least;
 """
 
 
 def test_types_of_a_script() -> None:
-    """Key columns that cannot be NULL are not null, a relationship on the target's key is one object, a template has the view's type."""
+    """Key columns that cannot be NULL are not null, a relationship on the target's key is one object, a template has
+    the view's type."""
     schema = schema_of(model_of(compile_script(SCRIPT).catalog), Limits())
     machines = print_type(schema.type_map["Machines"])
     assert "machineid: Int!" in machines

@@ -38,8 +38,10 @@ from belvedere.workbench.workbench import Workbench
 SECRET = "a secret that only the tests know of"
 SCRIPT = """
 CREATE STREAM Orders (item STRING, price INT, customer STRING METADATA FROM 'auth.sub',
-                      at TIMESTAMP METADATA FROM 'timestamp', id STRING METADATA FROM 'uuid', WATERMARK FOR at AS at) KEEP 1 DAY;
-Minutes := SELECT date_trunc('MINUTE', at) AS minute, count(*) AS orders FROM Orders GROUP BY minute EMIT AFTER WATERMARK;
+                      at TIMESTAMP METADATA FROM 'timestamp', id STRING METADATA
+                          FROM 'uuid', WATERMARK FOR at AS at) KEEP 1 DAY;
+Minutes := SELECT date_trunc('MINUTE', at) AS minute, count(*) AS orders FROM Orders GROUP BY minute
+    EMIT AFTER WATERMARK;
 /** The caller's own orders. */
 Mine(customer STRING NOT NULL METADATA FROM 'auth.sub', least INT = 0) :=
 SELECT item, price, id FROM Orders WHERE customer = :customer AND price >= :least;
@@ -285,7 +287,8 @@ def test_pushes_take_the_claim_and_nothing_else_does(tmp_path: Path) -> None:
         (first,) = answer.json()["made"]
         bearer = {"Authorization": f"Bearer {signed({'sub': 'bob'})}"}
         asked = {
-            "query": 'mutation { orders(rows: {item: "b"}, key: "k") { taken results { row { item customer id at price } } } }'
+            "query": 'mutation { orders(rows: {item: "b"}, key: "k") { taken results { row { item customer id at '
+            "price } } } }"
         }
         answer = httpx.post(f"{api.url}/graphql", json=asked, headers=bearer)
         (result,) = answer.json()["data"]["orders"]["results"]

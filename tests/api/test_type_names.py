@@ -1,4 +1,5 @@
-"""Types whose names differ by the size of letters alone are one class where a generator of code gives classes large ones."""
+"""Types whose names differ by the size of letters alone are one class where a generator of code gives classes large
+ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The verdict on a value does not depend on what was asked before: as a variable, as a literal, with and without a plan that is kept."""
+"""The verdict on a value does not depend on what was asked before: as a variable, as a literal, with and without a plan
+that is kept."""
 
 from __future__ import annotations
 

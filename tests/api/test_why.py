@@ -1,4 +1,5 @@
-"""`/rest/<view>/<key>/why`, `/rest/<view>/why-not` and their tools: rows of what is served are told, to who may see all of it."""
+"""`/rest/<view>/<key>/why`, `/rest/<view>/why-not` and their tools: rows of what is served are told, to who may see all
+of it."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ CREATE TABLE Orders (id BIGINT NOT NULL, customer BIGINT, amount DECIMAL(10,2), 
 _Large := SELECT id, customer, amount, at FROM Orders WHERE amount >= 10;
 ByCity := SELECT c.city, sum(o.amount) AS total FROM _Large o JOIN Customers c ON c.id = o.customer GROUP BY c.city;
 Cities := SELECT city, total FROM ByCity WHERE total > 20;
-Days := SELECT city, CAST(at AS DATE) AS day, count(*) AS n FROM _Large o JOIN Customers c ON c.id = o.customer GROUP BY city, day;
+Days := SELECT city, CAST(at AS DATE) AS day, count(*) AS n FROM _Large o JOIN Customers c ON c.id = o.customer
+    GROUP BY city, day;
 Owners := SELECT o.id, c.city FROM _Large o JOIN Customers c ON c.id = o.customer;
 Everything := SELECT o.id, o.amount FROM Orders o JOIN Customers c ON c.id = o.customer;
 One(city STRING) := SELECT total FROM ByCity WHERE city = :city;

@@ -1,4 +1,5 @@
-"""`belvedere backup` and `belvedere restore`: a store as of one epoch, with state and journal, on both databases and under load."""
+"""`belvedere backup` and `belvedere restore`: a store as of one epoch, with state and journal, on both databases and
+under load."""
 
 from __future__ import annotations
 
@@ -170,7 +171,8 @@ def test_a_snapshot_sees_one_epoch(stored: str, tmp_path: Path, urls: Callable[[
 
     program = (
         "import sys; from belvedere.store import open_store; from tests.store.samples import *\n"
-        "s = open_store(sys.argv[1]); t = s.begin(); t.append('Counts', reader([row('later')])); t.commit(epoch(2)); s.close()"
+        "s = open_store(sys.argv[1]); t = s.begin(); t.append('Counts', reader([row('later')])); t.commit(epoch(2)); "
+        "s.close()"
     )
     with closing(snapshot(stored)) as taken:
         subprocess.run([sys.executable, "-c", program, stored], check=True)
@@ -230,7 +232,8 @@ class Push:
 def test_backups_of_a_run_at_work(
     spark: Any, how: str, kind: str, goes_on: bool, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Backups of a run that reads, merges and is pushed to: each is one epoch, and the last one goes on to the same end."""
+    """Backups of a run that reads, merges and is pushed to: each is one epoch, and the last one goes on to the same
+    end."""
     make = request.getfixturevalue("new_database") if kind == "postgres" else None
     project = tmp_path / "at work"
     project.mkdir()
@@ -312,7 +315,8 @@ def with_state(url: str, folder: Path, remote: Remote | None = None) -> None:
 
 @pytest.mark.parametrize("apart", [False, True], ids=["beside", "elsewhere"])
 def test_state_is_copied_under_a_name_of_its_own(script: Path, tmp_path: Path, apart: bool) -> None:
-    """In a store that was restored: its state may lie where that of the old store is, and neither sweeps the other's files."""
+    """In a store that was restored: its state may lie where that of the old store is, and neither sweeps the other's
+    files."""
     first, second = f"sqlite:///{tmp_path}/first.db", f"sqlite:///{tmp_path}/second.db"
     address = f"file://{tmp_path}/bucket"
     with_state(first, tmp_path / "first.state" / "abc", Remote(address, "abc") if apart else None)

@@ -1,4 +1,5 @@
-"""A store's folders are found by its id: stores side by side, renamed, copied, restored, and made before they had one."""
+"""A store's folders are found by its id: stores side by side, renamed, copied, restored, and made before they had
+one."""
 
 from __future__ import annotations
 
@@ -183,7 +184,8 @@ def journal_of(intake: Path, url: str, sequence: int) -> list[bytes]:
 
 
 def test_a_copy_has_an_id_and_a_journal_of_its_own(tmp_path: Path, backed_up: tuple[str, Path, str]) -> None:
-    """While a run has the journal open the copy gets what the backup has; else what was pushed since, too. Neither takes from the other."""
+    """While a run has the journal open the copy gets what the backup has; else what was pushed since, too. Neither
+    takes from the other."""
     first, backup, id_ = backed_up
     intake, second, third = (
         tmp_path / "shop.intake",

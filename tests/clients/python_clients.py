@@ -1,6 +1,8 @@
-"""The clients of Python: installed once by pip into a folder of the user's cache, then run in a process that sees them first.
+"""The clients of Python: installed once by pip into a folder of the user's cache, then run in a process that sees them
+first.
 
-In: `tests/clients/python` with its held versions. Out: what each client was told. Without pip, tests that need them are skipped.
+In: `tests/clients/python` with its held versions. Out: what each client was told. Without pip, tests that need them are
+skipped.
 """
 
 from __future__ import annotations

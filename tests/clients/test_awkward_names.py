@@ -1,4 +1,5 @@
-"""Clients of JavaScript over scripts whose every name is a word that some language reserves: rows, caches, generated types."""
+"""Clients of JavaScript over scripts whose every name is a word that some language reserves: rows, caches, generated
+types."""
 
 from __future__ import annotations
 

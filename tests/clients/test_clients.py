@@ -1,7 +1,8 @@
-"""Clients that people have, as they come, against one script with all types: Apollo, urql, graphql-ws, codegen, gql, postgrest, MCP.
+"""Clients that people have, as they come, against one script with all types: Apollo, urql, graphql-ws, codegen, gql,
+postgrest, MCP.
 
-Python says what is right. The clients of JavaScript are a node project with a lock file, those of Python have packages of held versions;
-each are run once by one process. The store is written by hand, so that no Spark is needed.
+Python says what is right. The clients of JavaScript are a node project with a lock file, those of Python have packages
+of held versions; each are run once by one process. The store is written by hand, so that no Spark is needed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from tests.clients.python_clients import told_by_python
 
 SCRIPT = """
 /** What is sold. */
-CREATE TABLE Items (id BIGINT NOT NULL, name STRING, flag BOOLEAN, small INT, ratio DOUBLE, price DECIMAL(20,2), at TIMESTAMP, day DATE,
+CREATE TABLE Items (id BIGINT NOT NULL, name STRING, flag BOOLEAN, small INT, ratio DOUBLE, price DECIMAL(20,2),
+    at TIMESTAMP, day DATE,
                     raw BINARY, tags ARRAY<STRING>, place STRUCT<label: STRING, big: BIGINT>, sizes MAP<STRING, BIGINT>,
                     `true` INT, PRIMARY KEY (id));
 CREATE TABLE Bids (item BIGINT, price INT, id INT);

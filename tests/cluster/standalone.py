@@ -1,6 +1,7 @@
 """A Spark cluster on this machine: a standalone master and its workers, each a process with a folder of its own.
 
-`python -m tests.cluster.standalone FOLDER [WORKERS]` starts one with two workers of one core, prints its address and ends with its input.
+`python -m tests.cluster.standalone FOLDER [WORKERS]` starts one with two workers of one core, prints its address and
+ends with its input.
 """
 
 from __future__ import annotations

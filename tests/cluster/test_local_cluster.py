@@ -1,4 +1,5 @@
-"""Executors in processes of their own, each in its own folder, which a local master hides; what is told of a cluster that will not do."""
+"""Executors in processes of their own, each in its own folder, which a local master hides; what is told of a cluster
+that will not do."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ SCRIPT = """
 IMPORT data.Bid;
 Highest := SELECT item, max(price) AS top, count(*) AS bids FROM Bid GROUP BY item;
 Winners := SELECT b.n, b.item, h.top FROM Bid b JOIN Highest h ON b.item = h.item AND b.price = h.top;
-Rising := FROM Bid AS b WINDOW BY w PARTITION BY b.item ORDER BY b.n TYPE SLIDING START AS s ONLY END NEXT AS e WHEN e.price < s.price
+Rising := FROM Bid AS b WINDOW BY w PARTITION BY b.item ORDER BY b.n TYPE SLIDING START AS s ONLY END NEXT AS e WHEN
+    e.price < s.price
     SELECT s.n, s.item, e.price AS lower;
 """
 PROJECT = """

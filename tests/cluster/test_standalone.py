@@ -1,4 +1,5 @@
-"""A standalone cluster with two workers: views are DuckDB's answers, also when a worker, the driver or the database dies in an epoch."""
+"""A standalone cluster with two workers: views are DuckDB's answers, also when a worker, the driver or the database
+dies in an epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Stores for tests of commands: the tables of a script with rows that are given, as one epoch has left them. No Spark."""
+"""Stores for tests of commands: the tables of a script with rows that are given, as one epoch has left them. No
+Spark."""
 
 from __future__ import annotations
 
@@ -19,9 +20,11 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def make_store(url: str, script: Path, rows: Mapping[str, Rows], extra: Mapping[str, Any] | None = None) -> None:
-    """The script's public relations, and the store's own. Columns that a row does not give are NULL, or 0 where they are hidden.
+    """The script's public relations, and the store's own. Columns that a row does not give are NULL, or 0 where they
+    are hidden.
 
-    What `extra`, of the epoch's row, has as `meanings` are those of the tables; the others have none that a script could have.
+    What `extra`, of the epoch's row, has as `meanings` are those of the tables; the others have none that a script
+    could have.
     """
     catalog = compile_script(script.read_text(encoding="utf-8"), path=script).catalog
     known = {**catalog.inputs, **catalog.views}

@@ -107,7 +107,8 @@ def test_fmt_leaves_a_script_with_errors_alone(tmp_path: Path, capsys: pytest.Ca
 def test_check_imports_no_spark(project: Path) -> None:
     code = (
         "import sys; from belvedere.cli import run; code = run(sys.argv[1:]);"
-        "slow = {'pyspark', 'pandas', 'starlette', 'graphql', 'py4j', 'belvedere.sqlpp.lower', 'belvedere.lang.relationships.kept_links'};"
+        "slow = {'pyspark', 'pandas', 'starlette', 'graphql', 'py4j', 'belvedere.sqlpp.lower', "
+        "'belvedere.lang.relationships.kept_links'};"
         "assert not slow & set(sys.modules), sorted(sys.modules); sys.exit(code)"
     )
     done = subprocess.run(

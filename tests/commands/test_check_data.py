@@ -99,7 +99,10 @@ def test_it_says_what_an_epoch_says(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_times_that_no_clock_had_and_late_rows(spark: Any, tmp_path: Path) -> None:
-    toml = '[sources.shop]\npath = "data"\n[sources.shop.tables.Trips]\ncolumns = { id = "BIGINT", at = "TIMESTAMP", empty = "STRING" }\n'
+    toml = (
+        '[sources.shop]\npath = "data"\n[sources.shop.tables.Trips]\ncolumns = { id = "BIGINT", at = "TIMESTAMP", '
+        'empty = "STRING" }\n'
+    )
     script = "IMPORT shop.Trips WATERMARK FOR at AS at - INTERVAL 1 MINUTE LATE DROP;\nV := SELECT id FROM Trips;"
     project(tmp_path, toml, script)
     milliseconds = 1_704_067_200_000  # read as seconds: the year 55969
@@ -226,7 +229,10 @@ def test_the_data_of_a_script_that_is_wrong_is_not_looked_at(
 
 @pytest.mark.spark
 def test_tables_that_spark_reads(spark: Any, tmp_path: Path) -> None:
-    text = "SELECT id, CAST(id AS STRING) AS name, IF(id % 10 = 0, NULL, id) AS grows, parse_json('1') AS odd FROM range(1, 101)"
+    text = (
+        "SELECT id, CAST(id AS STRING) AS name, IF(id % 10 = 0, NULL, id) AS grows, parse_json('1') AS odd FROM "
+        "range(1, 101)"
+    )
     spark.sql(text).write.parquet(str(tmp_path / "orders"))
     toml = """[sources.lake]
 connector = "spark"

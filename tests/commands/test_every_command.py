@@ -1,4 +1,5 @@
-"""Commands for real, on one project that `init` makes and `run --once` fills; `calibrate` and `lsp` have their tests elsewhere."""
+"""Commands for real, on one project that `init` makes and `run --once` fills; `calibrate` and `lsp` have their tests
+elsewhere."""
 
 from __future__ import annotations
 

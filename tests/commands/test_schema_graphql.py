@@ -14,7 +14,8 @@ from belvedere.compiler import compile_script
 from belvedere.store import open_reader, open_store
 
 SCRIPT = """/** Was geboten wird: Größe 😀. */
-CREATE STREAM Bid (auction INT NOT NULL, price DOUBLE, `a b` STRING, at TIMESTAMP, who STRUCT<name: STRING, city: STRING>);
+CREATE STREAM Bid (auction INT NOT NULL, price DOUBLE, `a b` STRING, at TIMESTAMP, who STRUCT<name: STRING,
+    city: STRING>);
 CREATE TABLE Auction (id INT NOT NULL, seller STRING, PRIMARY KEY (id));
 Auction.bids := JOIN Bid b ON b.auction = _.id;
 High := SELECT auction, max(price) AS top FROM Bid GROUP BY auction;

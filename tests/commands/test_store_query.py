@@ -1,4 +1,5 @@
-"""`belvedere query --store`: one query, or many at the prompt, over a store that is there. The database answers all of these: no Spark."""
+"""`belvedere query --store`: one query, or many at the prompt, over a store that is there. The database answers all of
+these: no Spark."""
 
 from __future__ import annotations
 
@@ -121,7 +122,8 @@ def test_the_database_answers(script: Path, url: str, capsys: Any) -> None:
         {"name": "Łódź"},
         {"name": "Bonn"},
     ]
-    assert rows_of(capsys, "SELECT country, count(*) AS n FROM Cities GROUP BY country ORDER BY country NULLS LAST;", *over) == [
+    assert rows_of(capsys, "SELECT country, count(*) AS n FROM Cities GROUP BY country ORDER BY country NULLS LAST;",
+                   *over) == [
         {"country": "DE", "n": 2}, {"country": "PL", "n": 1}, {"country": None, "n": 1},
     ]  # fmt: skip
     assert rows_of(capsys, "SELECT id FROM Oldest WHERE id > 3", *over) == [{"id": 4}, {"id": 5}]
@@ -395,7 +397,10 @@ def test_statements() -> None:
 
 # -- completion -------------------------------------------------------------------------------------------------------
 
-SHOWN = "CREATE TABLE Cities (id INT, name STRING); CREATE TABLE Orders (name STRING, `full name` STRING, total INT, `select` INT);"
+SHOWN = (
+    "CREATE TABLE Cities (id INT, name STRING); CREATE TABLE Orders (name STRING, `full name` STRING, total INT, "
+    "`select` INT);"
+)
 WORDS = Words(Known(compile_script(SHOWN).catalog, "query"), ["ByCity"])
 
 

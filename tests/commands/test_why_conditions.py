@@ -1,4 +1,5 @@
-"""Conditions of `belvedere why` and `why-not` that no row can fulfil, or several do, on every database. No Spark is asked."""
+"""Conditions of `belvedere why` and `why-not` that no row can fulfil, or several do, on every database. No Spark is
+asked."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from belvedere.provenance.why_not.impossible_literals import may_be
 from tests.commands.stored import CLOCK, make_store
 from tests.commands.test_store_query import no_spark
 
-SCRIPT = """CREATE TABLE `Größe` (id BIGINT, n INT, price DOUBLE, cost DECIMAL(9, 2), fine BOOLEAN, day DATE, at TIMESTAMP, name STRING,
+SCRIPT = """CREATE TABLE `Größe` (id BIGINT, n INT, price DOUBLE, cost DECIMAL(9, 2), fine BOOLEAN, day DATE,
+    at TIMESTAMP, name STRING,
     PRIMARY KEY (id));
 CREATE TABLE Part (part INT, whole BIGINT, colour STRING, PRIMARY KEY (part));
 `Größe`.parts := SELECT p.colour, count(*) AS n FROM Part p WHERE p.whole = this.id GROUP BY p.colour;
@@ -84,7 +86,8 @@ def test_a_mistake_is_json_for_machines(asked: list[str], command: str, capsys: 
 def test_sums_on_the_way_that_nobody_asks_for_are_not_computed(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The rows of a total's parts are found by their keys: no database multiplies DOUBLEs as Spark does, and none has to."""
+    """The rows of a total's parts are found by their keys: no database multiplies DOUBLEs as Spark does, and none has
+    to."""
     script = tmp_path / "totals.sqrl"
     script.write_text(TOTALS, encoding="utf-8")
     items = [{"part": n, "whole": w, "n": 2, "price": 0.5} for n, w in enumerate((1, 1, 2))]

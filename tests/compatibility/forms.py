@@ -1,6 +1,7 @@
 """Forms of queries that no list has whole: each choice of a clause of SQL++, SPL and SQRL beside each other.
 
-Out: lists of queries over small tables; whether one is accepted is what the test compares, so that wrong ones are among them.
+Out: lists of queries over small tables; whether one is accepted is what the test compares, so that wrong ones are among
+them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from random import Random
 from tests.compatibility.verdicts import Queries
 from tests.window_by.random_expressions import Expressions
 
-SEQUENCE = """CREATE TABLE R (id BIGINT PRIMARY KEY, k BIGINT NOT NULL, o BIGINT NOT NULL, v BIGINT, x DOUBLE, s STRING, t TIMESTAMP);
+SEQUENCE = """CREATE TABLE R (id BIGINT PRIMARY KEY, k BIGINT NOT NULL, o BIGINT NOT NULL, v BIGINT, x DOUBLE,
+    s STRING, t TIMESTAMP);
 CREATE STREAM L (id BIGINT, k BIGINT, o TIMESTAMP NOT NULL, v BIGINT, x DOUBLE, s STRING, WATERMARK FOR o);
 """
 STARTS = (
@@ -61,7 +63,10 @@ def window_by() -> Iterator[str]:
 
 def around_windows() -> Iterator[str]:
     """What may be written beside WINDOW BY, and queries within expressions."""
-    over = "WINDOW BY w PARTITION BY r.k ORDER BY r.o, r.id TYPE SLIDING START AS s WHEN s.v < 3 END NEXT AS n WHEN n.v >= 3"
+    over = (
+        "WINDOW BY w PARTITION BY r.k ORDER BY r.o, r.id TYPE SLIDING START AS s WHEN s.v < 3 END NEXT AS n WHEN "
+        "n.v >= 3"
+    )
     for before in (
         "",
         "LET z = r.v + 1",
@@ -87,13 +92,16 @@ def around_windows() -> Iterator[str]:
                  "GROUP BY y.k AS k SELECT k, COUNT(*) AS n", "JOIN R AS q ON q.id = y.id SELECT q.v, y.id",
                  "LEFT JOIN R AS q ON q.id = y.id SELECT q.v, y.id"):  # fmt: skip
         yield f"FROM {inner} {rest}"
-    for query in ("(SELECT VALUE MAX(q.v) FROM R AS q)[0]", "ARRAY_SUM((FROM w AS a, w AS b WHERE a.v < b.v SELECT VALUE a.v))",
-                  "(FROM w AS a GROUP BY a.v AS g GROUP AS h SELECT VALUE LEN(h))", "(FROM R AS q WHERE q.k = s.k SELECT VALUE q.v)",
+    for query in ("(SELECT VALUE MAX(q.v) FROM R AS q)[0]", "ARRAY_SUM((FROM w AS a, w AS b WHERE a.v < b.v SELECT "
+                                                            "VALUE a.v))",
+                  "(FROM w AS a GROUP BY a.v AS g GROUP AS h SELECT VALUE LEN(h))", "(FROM R AS q WHERE q.k = s.k "
+                                                                                    "SELECT VALUE q.v)",
                   "EXISTS (FROM w AS a WHERE a.v IN (FROM w AS b SELECT VALUE b.v + 1) SELECT a)"):  # fmt: skip
         yield f"FROM R AS r {over} SELECT s.id AS id, {query} AS q"
 
 
-EXPRESSION_TABLE = """CREATE TABLE E (id BIGINT PRIMARY KEY, i BIGINT, j BIGINT, x DOUBLE, y DOUBLE, s STRING, p STRING, b BOOLEAN, d DATE,
+EXPRESSION_TABLE = """CREATE TABLE E (id BIGINT PRIMARY KEY, i BIGINT, j BIGINT, x DOUBLE, y DOUBLE, s STRING,
+    p STRING, b BOOLEAN, d DATE,
   t TIMESTAMP, n DECIMAL(10, 2), a ARRAY<BIGINT>, c ARRAY<DOUBLE>, o ARRAY<STRUCT<k: BIGINT, v: DOUBLE, s: STRING>>,
   q STRUCT<k: BIGINT, v: DOUBLE, s: STRING>, w ARRAY<STRING>, z ARRAY<ARRAY<BIGINT>>);
 """
@@ -116,7 +124,8 @@ WITHIN = (
     "(FROM {t}.a AS y WHERE y > {t}.i SELECT VALUE y)",
     f"(FROM R AS y {OVER})",
     f"(FROM R AS y WHERE y.v = {{t}}.i {OVER})",
-    "(FROM {t}.a AS y AT p WINDOW BY v ORDER BY p TYPE SLIDING START AS a END AS b WHEN b.p > a.p + {t}.i SELECT VALUE LEN(v))",
+    "(FROM {t}.a AS y AT p WINDOW BY v ORDER BY p TYPE SLIDING START AS a END AS b WHEN b.p > a.p + {t}.i SELECT "
+    "VALUE LEN(v))",
     f"(FROM {{t}}.a AS y GROUP BY {ALWAYS} + y AS g SELECT VALUE g)",
     f"(FROM {{t}}.a AS y SELECT VALUE y ORDER BY {ALWAYS}, y)",
 )
@@ -124,7 +133,8 @@ ROUND = "WINDOW BY w PARTITION BY r.i ORDER BY r.id TYPE SLIDING START AS s WHEN
 PLACES = (
     ("s", f"FROM E AS r {ROUND} SELECT s.id AS id, {{q}} AS q"), ("r", "FROM E AS r SELECT r.id AS id, {q} AS q"),
     ("r", f"FROM E AS r LET z = {{q}} {ROUND.replace('s.i', 's.r.i').replace('e.i', 'e.r.i')} SELECT LEN(w) AS n"),
-    ("r", f"FROM E AS r WHERE 3 IN {{q}} {ROUND} SELECT LEN(w) AS n"), ("s", f"FROM E AS r {ROUND} LET z = {{q}} SELECT z"),
+    ("r", f"FROM E AS r WHERE 3 IN {{q}} {ROUND} SELECT LEN(w) AS n"), ("s", f"FROM E AS r {ROUND} LET z = {{q}} "
+                                                                             "SELECT z"),
     ("s", f"FROM E AS r {ROUND} HAVING 3 IN {{q}} SELECT LEN(w) AS n"),
     ("r", "FROM E AS r WINDOW BY w PARTITION BY LEN({q}) ORDER BY r.id TYPE SLIDING START AS s END SELECT LEN(w) AS n"),
     ("r", "FROM E AS r WINDOW BY w ORDER BY LEN({q}), r.id TYPE SLIDING START AS s END SELECT LEN(w) AS n"),
@@ -181,13 +191,16 @@ def spl_windows() -> Iterator[str]:
         ", creationPeriod(10), discardAge(60)",
         ", intervalOffset(5), partitioned BY sym",
     ):
-        yield f"SELECT intervalStart() AS s, paneIndex() AS i, sum(qty) AS q FROM trades WINDOW (timeInterval, intervalDuration(60){more})"
+        yield (
+            "SELECT intervalStart() AS s, paneIndex() AS i, sum(qty) AS q FROM trades WINDOW (timeInterval, "
+            f"intervalDuration(60){more})"
+        )
     for kind, left, right in product(
         ("JOIN", "LEFT JOIN", "FULL JOIN"), ("count(3)", "time(10)"), ("count(0)", "delta(bid, 2)")
     ):
         yield (
-            f"SELECT STREAM a.sym, a.price, b.bid FROM trades WINDOW (sliding, {left}) AS a {kind} quotes WINDOW (sliding, {right}) AS b "
-            "ON a.sym = b.sym"
+            f"SELECT STREAM a.sym, a.price, b.bid FROM trades WINDOW (sliding, {left}) AS a {kind} quotes WINDOW "
+            f"(sliding, {right}) AS b ON a.sym = b.sym"
         )
 
 
@@ -200,7 +213,8 @@ Customers.orders := JOIN Orders o ON o.customer = _.id ORDER BY o.t DESC;
 Customers.last := JOIN Orders o ON o.customer = _.id ORDER BY o.t DESC LIMIT 1;
 """
 SOURCES = (
-    "Orders o", "Customers c JOIN c.orders o", "Orders o LEFT JOIN o.buyer b", "Orders o JOIN o.items i", "Orders o LEFT JOIN o.items i",
+    "Orders o", "Customers c JOIN c.orders o", "Orders o LEFT JOIN o.buyer b", "Orders o JOIN o.items i",
+    "Orders o LEFT JOIN o.items i",
     "Visits v JOIN Customers c ON c.id = v.customer", "TUMBLE(Visits, DESCRIPTOR(t), INTERVAL '1' MINUTE) v",
     "HOP(Visits, DESCRIPTOR(t), INTERVAL '10' SECOND, INTERVAL '1' MINUTE) v", "Visits v",
     "Visits v JOIN Visits u ON v.customer = u.customer AND u.t BETWEEN v.t - INTERVAL 1 MINUTE AND v.t",

@@ -11,7 +11,8 @@ Chosen := SELECT id, x + 1 AS y, k FROM T WHERE x > 2 AND k LIKE 'a%';
 Listed := SELECT * FROM (VALUES (1, 'a'), (2, 'b')) AS v(n, s);
 Joined := SELECT a.id, b.x FROM T a LEFT JOIN T b ON a.x = b.id;
 Both := SELECT a.id AS i, b.id AS j FROM T a FULL JOIN T b ON a.k = b.k;
-Some := SELECT id FROM T a WHERE EXISTS (SELECT 1 FROM S WHERE S.k = a.k) AND x NOT IN (SELECT x FROM S WHERE x IS NOT NULL);
+Some := SELECT id FROM T a WHERE EXISTS (SELECT 1 FROM S WHERE S.k = a.k) AND x NOT IN (SELECT x FROM S
+    WHERE x IS NOT NULL);
 Grouped := SELECT k, sum(x) FILTER (WHERE d > 1) AS s, count(DISTINCT x) AS n FROM T GROUP BY k HAVING count(*) > 1;
 Rolled := SELECT k, x, count(*) AS n FROM T GROUP BY ROLLUP (k, x);
 Once := SELECT DISTINCT k, x FROM T;
@@ -33,9 +34,12 @@ Emitted := SELECT window_end, count(*) AS n
   FROM TUMBLE(S, DESCRIPTOR(t), INTERVAL '1' MINUTE) GROUP BY window_end EMIT STREAM AFTER WATERMARK;
 Delayed := SELECT k, count(*) AS n FROM S GROUP BY k EMIT STREAM AFTER DELAY INTERVAL '5' SECONDS;
 Ordered := SELECT STREAM t, k, x FROM S;
-Windows := FROM T AS r WINDOW BY w PARTITION BY r.k ORDER BY r.id TYPE SLIDING START AS s WHEN s.x < 3 END NEXT AS n WHEN n.x >= 3
+Windows := FROM T AS r WINDOW BY w PARTITION BY r.k ORDER BY r.id TYPE SLIDING START AS s WHEN s.x < 3 END NEXT AS n
+    WHEN n.x >= 3
   SELECT s.k AS k, LEN(w) AS n;
 Last := SELECT k, sum(x) AS s, firing() AS f FROM S WINDOW (sliding, count(10), time(5), partitioned BY k) GROUP BY k;
-Pairs := SELECT STREAM a.k, a.x, b.bid FROM S WINDOW (sliding, count(3)) AS a JOIN Q WINDOW (sliding, count(0)) AS b ON a.k = b.k;
-Down := WITH RECURSIVE r AS (SELECT id, x FROM T WHERE x IS NULL UNION SELECT T.id, r.x FROM T JOIN r ON T.x = r.id) SELECT * FROM r;
+Pairs := SELECT STREAM a.k, a.x, b.bid FROM S WINDOW (sliding, count(3)) AS a JOIN Q
+    WINDOW (sliding, count(0)) AS b ON a.k = b.k;
+Down := WITH RECURSIVE r AS (SELECT id, x FROM T WHERE x IS NULL UNION SELECT T.id, r.x FROM T JOIN r ON T.x = r.id)
+    SELECT * FROM r;
 """

@@ -1,9 +1,9 @@
 """What is accepted stays accepted, with the same columns and the same plan.
 
-The lists in `tests/fixtures/compatibility` have a line for each script and query that is written in this repository or made by `forms`.
-After a change of the language that is meant, `pytest tests/compatibility --update` writes the lists anew: read in their diff what is
-refused now, and which columns (the first four digits) and plans (the last four) are others. A text that was changed has a line of its
-own: no line is compared with that of another text.
+The lists in `tests/fixtures/compatibility` have a line for each script and query that is written in this repository or
+made by `forms`. After a change of the language that is meant, `pytest tests/compatibility --update` writes the lists
+anew: read in their diff what is refused now, and which columns (the first four digits) and plans (the last four) are
+others. A text that was changed has a line of its own: no line is compared with that of another text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Requests of a sink that posts: each event once as far as the receiver tells, at the receiver's pace, and to nobody else."""
+"""Requests of a sink that posts: each event once as far as the receiver tells, at the receiver's pace, and to nobody
+else."""
 
 from __future__ import annotations
 
@@ -190,7 +191,8 @@ def test_a_receiver_that_needs_long_for_a_request_gets_the_same_one_with_more_ti
 def test_a_receiver_that_never_takes_a_large_request_gets_smaller_ones(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch, status: int | None
 ) -> None:
-    """Each event comes, in order, and in one request that was taken. Only what was certainly not taken is cut at once."""
+    """Each event comes, in order, and in one request that was taken. Only what was certainly not taken is cut at
+    once."""
     monkeypatch.setattr(http, "MAX_EVENTS", 8)
     taken: list[int] = []
 

@@ -1,4 +1,5 @@
-"""One function puts Arrow rows into Spark: large ones are no local relation, over which expressions would be interpreted."""
+"""One function puts Arrow rows into Spark: large ones are no local relation, over which expressions would be
+interpreted."""
 
 from __future__ import annotations
 

@@ -46,7 +46,8 @@ def test_new_files_of_a_table(tmp_path: Path, scanned: list[str]) -> None:
     assert names(found.new_files()) == names(new[2:])
     found.add(new[2:])
     assert {f.name for f in new} < found.known
-    # a folder that has not changed for a while is not listed again, until it changes or the time is up, unless a link waits for its target
+    # a folder that has not changed for a while is not listed again, until it changes or the time is up, unless a link
+    # waits for its target
     (folder / "dangling.json").unlink()
     for path in (folder, tmp_path):
         os.utime(path, (1, 1))
@@ -89,7 +90,8 @@ def test_folders_that_come_and_go(tmp_path: Path) -> None:
 
 
 def test_links_and_folders_that_become_files_are_read_when_they_are_there(tmp_path: Path) -> None:
-    """A link whose target comes later, a link to itself, a folder of a file's name: none of them holds up the others."""
+    """A link whose target comes later, a link to itself, a folder of a file's name: none of them holds up the
+    others."""
     folder = tmp_path / "T"
     (folder / "later.json").mkdir(parents=True)
     os.symlink(tmp_path / "target", folder / "waiting.json")

@@ -1,4 +1,5 @@
-"""Tables of sinks that are gone, have other types, or are written by two exports: told, and nothing of it is written."""
+"""Tables of sinks that are gone, have other types, or are written by two exports: told, and nothing of it is
+written."""
 
 from __future__ import annotations
 
@@ -153,7 +154,8 @@ def test_a_table_of_delta_that_was_put_back(executor: Any, tmp_path: Path) -> No
 TWO = "CREATE TABLE T (id INT);\nV := SELECT id FROM T;\nW := SELECT id FROM T;\n"
 
 
-# -- two exports to one place ---------------------------------------------------------------------------------------------
+# -- two exports to one place
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -224,7 +226,8 @@ def test_what_exports_may_share(tmp_path: Path, connector: str) -> None:
     assert [d.code for d in twice.diagnostics] == ["B6113"]
 
 
-# -- other types ----------------------------------------------------------------------------------------------------------
+# -- other types
+# ----------------------------------------------------------------------------------------------------------
 
 EVENING = datetime(2024, 1, 1, 23, 30, tzinfo=UTC)
 UTC_TIME = pa.timestamp("us", "UTC")

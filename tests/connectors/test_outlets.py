@@ -22,7 +22,8 @@ from belvedere.workbench.workbench import Workbench
 pytestmark = pytest.mark.spark
 
 SCRIPT = """
-CREATE TABLE Machine (id INT NOT NULL, hall STRING, temp DOUBLE, at TIMESTAMP, price DECIMAL(8, 2), tags ARRAY<STRING>, PRIMARY KEY (id));
+CREATE TABLE Machine (id INT NOT NULL, hall STRING, temp DOUBLE, at TIMESTAMP, price DECIMAL(8, 2), tags ARRAY<STRING>,
+    PRIMARY KEY (id));
 Hot := SELECT id, temp, hall, at, price, tags, id > 1 AS more FROM Machine WHERE temp > 100;
 Halls := SELECT hall, count(*) AS n FROM Machine GROUP BY hall;
 CREATE SUBSCRIPTION GotHot ON ADD AS SELECT id, temp FROM Machine WHERE temp > 100;
@@ -50,7 +51,8 @@ def crash(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-# -- another database ----------------------------------------------------------------------------------------------------
+# -- another database
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.postgres
@@ -132,7 +134,8 @@ def test_sinks_that_say_too_little(
     assert caught.value.diagnostics[0].code == code
 
 
-# -- addresses -----------------------------------------------------------------------------------------------------------
+# -- addresses
+# -----------------------------------------------------------------------------------------------------------
 
 
 class Receiver:

@@ -1,4 +1,5 @@
-"""Parquet files of types that Spark has not, or that say more than a column keeps: judged row by row, or refused as a file."""
+"""Parquet files of types that Spark has not, or that say more than a column keeps: judged row by row, or refused as a
+file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Text files are read as they were written: open quotes, other delimiters, names twice, UTF-16, documents, forms of times. No JVM."""
+"""Text files are read as they were written: open quotes, other delimiters, names twice, UTF-16, documents, forms of
+times. No JVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One value, one verdict: pairs of a value and a column's type through every intake, and the values that fit through every way out."""
+"""One value, one verdict: pairs of a value and a column's type through every intake, and the values that fit through
+every way out."""
 
 from __future__ import annotations
 
@@ -151,7 +152,8 @@ def test_a_change_feed_of_postgres(table: Input) -> None:
     compared("feed", found)
 
 
-# -- ways out -------------------------------------------------------------------------------------------------------------
+# -- ways out
+# -------------------------------------------------------------------------------------------------------------
 
 FITTING: dict[str, Pair] = {w: p for w, p in PAIRS.items() if p.right is not REJECTED}
 
@@ -234,7 +236,8 @@ def test_a_table_of_postgres(events: pa.Table, postgres_url: str) -> None:
 
 @pytest.mark.usefixtures("each_store")
 def test_the_store_and_the_api(executor: Any) -> None:
-    """What `query` over a store and other tools read is in `tests/run/test_store_queries` and `tests/store/test_shown_views`."""
+    """What `query` over a store and other tools read is in `tests/run/test_store_queries` and
+    `tests/store/test_shown_views`."""
     wb = Workbench(script() + "V := SELECT * FROM T;\n", spark=executor)
     wb.insert("T", [{"k": 1, **{NAMES[w]: p.right for w, p in FITTING.items()}}])
     wb.step()

@@ -1,4 +1,5 @@
-"""Tables of Postgres that Spark reads by JDBC: their types, what grows, and what the machine's time zone may not change."""
+"""Tables of Postgres that Spark reads by JDBC: their types, what grows, and what the machine's time zone may not
+change."""
 
 from __future__ import annotations
 
@@ -75,10 +76,12 @@ TYPES += ', paid = "BOOLEAN", "Größe" = "DOUBLE", tags = "STRING"'
 )
 def test_types(spark: Any, tmp_path: Path, shop: Served, read: str) -> None:
     shop.run(
-        """CREATE TABLE payments (id bigint PRIMARY KEY, amount numeric(12, 3), free numeric, at timestamptz, day date, note text,
+        """CREATE TABLE payments (id bigint PRIMARY KEY, amount numeric(12, 3), free numeric, at timestamptz, day date,
+    note text,
            paid boolean, "Größe" double precision, tags jsonb)""",
         """INSERT INTO payments VALUES
-           (1, -123456789.125, 12345678901234567890.5, '2024-01-01 12:00:00.123456+02', '0001-01-01', 'Köln 🚲', true, 'NaN', '{"a": [1]}'),
+           (1, -123456789.125, 12345678901234567890.5, '2024-01-01 12:00:00.123456+02', '0001-01-01', 'Köln 🚲', true,
+               'NaN', '{"a": [1]}'),
            (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
            (3, 0, -0.01, '1900-01-01 00:00:00+00', '9999-12-31', '', false, '-Infinity', 'null')""",
     )

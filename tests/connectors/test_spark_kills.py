@@ -1,4 +1,5 @@
-"""kill -9 of a run that reads tables of Postgres by JDBC, by a column that grows and by versions: nothing is lost, nothing comes twice.
+"""kill -9 of a run that reads tables of Postgres by JDBC, by a column that grows and by versions: nothing is lost,
+nothing comes twice.
 
 The machine is in a zone with summer time, in whose last hour of it the rows' times lie.
 """
@@ -48,7 +49,8 @@ version = "concat(max(changed), ' ', count(*))"
 SCRIPT = """
 IMPORT shop.*;
 Seen := SELECT id, town FROM Orders;
-Totals := SELECT t.name, count(*) AS n, sum(o.amount) AS amount FROM Orders o JOIN Towns t ON o.town = t.id GROUP BY t.name;
+Totals := SELECT t.name, count(*) AS n, sum(o.amount) AS amount FROM Orders o JOIN Towns t ON o.town = t.id
+    GROUP BY t.name;
 Names := SELECT id, name FROM Towns;
 """
 TOTALS = "SELECT t.name, count(*), sum(o.amount) FROM orders o JOIN towns t ON o.town = t.id GROUP BY t.name"

@@ -179,7 +179,8 @@ def test_tables_over_jdbc(spark: Any, tmp_path: Path) -> None:
     spark.sql(f"ADD JAR '{driver('org.xerial', 'sqlite-jdbc', '3.50.3.0')}'")
     database = sqlite3.connect(tmp_path / "shop.sqlite")
     database.executescript(
-        "CREATE TABLE orders (id INTEGER PRIMARY KEY, city TEXT); CREATE TABLE towns (id INTEGER, name TEXT, changed INTEGER);"
+        "CREATE TABLE orders (id INTEGER PRIMARY KEY, city TEXT); CREATE TABLE towns (id INTEGER, name TEXT, changed "
+        "INTEGER);"
         "CREATE TABLE names (id INTEGER, name TEXT COLLATE NOCASE); INSERT INTO names VALUES (1, 'B');"
         "INSERT INTO orders VALUES (1, 'Köln'), (2, NULL); INSERT INTO towns VALUES (1, 'a', 1);"
     )
@@ -241,7 +242,10 @@ def test_a_version_that_is_null_and_a_value_behind_which_nothing_grows(spark: An
     assert sorted(r["id"] for r in loop.rows("Seen")) == [1, 2, 3]
     columns = 'columns = { id = "BIGINT" }\nincreasing = "v"\n'
     spark.sql("SELECT 1L AS id, CAST('NaN' AS DOUBLE) AS v").write.parquet(str(tmp_path / "orders"))
-    project = f'[sources.lake]\nconnector = "spark"\nformat = "parquet"\n[sources.lake.tables.Orders]\npath = "orders"\n{columns}'
+    project = (
+        '[sources.lake]\nconnector = "spark"\nformat = "parquet"\n[sources.lake.tables.Orders]\npath = '
+        f'"orders"\n{columns}'
+    )
     with pytest.raises(BelvedereError, match="after which no value can follow"):
         Loop(
             spark,

@@ -1,4 +1,5 @@
-"""Find, read exactly once and write with the connector of docs/how-to/write-a-connector.md, as another package brings it."""
+"""Find, read exactly once and write with the connector of docs/how-to/write-a-connector.md, as another package brings
+it."""
 
 from __future__ import annotations
 

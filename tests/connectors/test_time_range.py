@@ -1,4 +1,5 @@
-"""Times that no TIMESTAMP and no DATE holds, and numbers that no DECIMAL holds, in files of each format: rejected with their line."""
+"""Times that no TIMESTAMP and no DATE holds, and numbers that no DECIMAL holds, in files of each format: rejected with
+their line."""
 
 from __future__ import annotations
 

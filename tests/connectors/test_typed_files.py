@@ -1,4 +1,5 @@
-"""Files whose types fit are read without Spark, and every other row has the verdict that Spark's own expressions give it.
+"""Files whose types fit are read without Spark, and every other row has the verdict that Spark's own expressions give
+it.
 
 The oracle is the slow way alone: every record through Spark.
 """
@@ -39,7 +40,8 @@ def read(spark: Any, paths: list[Path], columns: Any = COLUMNS, small: int | Non
 def both(
     monkeypatch: pytest.MonkeyPatch, spark: Any, paths: list[Path], columns: Any, apart: bool, **options: Any
 ) -> Any:
-    """The rows and rejected rows, the same by Arrow in the driver and by Spark alone; with `apart` by Arrow in tasks, too."""
+    """The rows and rejected rows, the same by Arrow in the driver and by Spark alone; with `apart` by Arrow in tasks,
+    too."""
     with monkeypatch.context() as slowly:
         slowly.setattr(row_frames, "is_typed", lambda piece, form: False)
         expected = read(spark, paths, columns, **options)

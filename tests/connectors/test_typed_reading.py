@@ -1,4 +1,5 @@
-"""Files whose types fit are read without one call into Spark: no job, no plan, no expression. No JVM is started here."""
+"""Files whose types fit are read without one call into Spark: no job, no plan, no expression. No JVM is started
+here."""
 
 from __future__ import annotations
 

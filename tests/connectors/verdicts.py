@@ -1,4 +1,5 @@
-"""Pairs of a value and a column's type, as each intake is given them, and what becomes of them: one table for all intakes."""
+"""Pairs of a value and a column's type, as each intake is given them, and what becomes of them: one table for all
+intakes."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ UTC_TIME = pa.timestamp("us", "UTC")
 
 @dataclass(frozen=True)
 class Pair:
-    """A value in each form, the type of its column, and what it becomes; `but`: where it becomes something else, and why."""
+    """A value in each form, the type of its column, and what it becomes; `but`: where it becomes something else, and
+    why."""
 
     type: str
     json: str

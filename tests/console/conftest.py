@@ -1,4 +1,5 @@
-"""A headless Chromium and a service for it. Without a browser the tests are skipped: `tools/setup` installs Debian's."""
+"""A headless Chromium and a service for it. Without a browser the tests are skipped: `tools/setup` installs
+Debian's."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 class Visit:
-    """A window of the browser at a service. What is wrong in it is kept: errors of code, refused contents, requests to other hosts."""
+    """A window of the browser at a service. What is wrong in it is kept: errors of code, refused contents, requests to
+    other hosts."""
 
     def __init__(self, page: Any, url: str):
         self.page, self.url = page, url

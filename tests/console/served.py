@@ -1,4 +1,5 @@
-"""A small service for the console's tests: a store with rows, the API's processes, and epochs as a run would commit them, without Spark."""
+"""A small service for the console's tests: a store with rows, the API's processes, and epochs as a run would commit
+them, without Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ SCRIPT = """
 /** What people offer. */
 CREATE STREAM Bid (/** When it was made. */ bidtime TIMESTAMP NOT NULL, price INT, item STRING, serial BIGINT,
                    WATERMARK FOR bidtime AS bidtime - INTERVAL 1 MINUTE) LATE DROP;
-CREATE TABLE Items (item STRING NOT NULL, name STRING, size STRUCT<cm: DOUBLE, of: STRUCT<part: STRING>>, PRIMARY KEY (item));
+CREATE TABLE Items (item STRING NOT NULL, name STRING, size STRUCT<cm: DOUBLE, of: STRUCT<part: STRING>>,
+    PRIMARY KEY (item));
 _Dear := SELECT * FROM Bid WHERE price > 900;
 /** The best price of each item and hour. */
 Hourly := SELECT item, hour(bidtime) AS h, max(price) AS best, count(*) AS n FROM Bid GROUP BY item, h;

@@ -1,4 +1,5 @@
-"""Every page in both colours, wide and at 420 pixels: axe finds nothing, nothing sticks out, all is reached by keyboard."""
+"""Every page in both colours, wide and at 420 pixels: axe finds nothing, nothing sticks out, all is reached by
+keyboard."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ def test_it_shows_all_parts_and_tells_of_the_one_that_is_chosen(window: Visit) -
     page.wait_for_selector("svg.lineage")
     names = {n.get_attribute("aria-label") for n in page.locator("svg.lineage a").all()}
     assert names == {
-        "Bid, input", "Items, input", "_Dear, view", "Hourly, view", "HoursOf, template", "Dear, subscription", "console.hourly, sink",
+        "Bid, input", "Items, input", "_Dear, view", "Hourly, view", "HoursOf, template", "Dear, subscription",
+        "console.hourly, sink",
     }  # fmt: skip
     assert page.locator("svg.lineage .edge").count() == 5
     assert page.locator("svg.lineage .relationship").count() == 1

@@ -1,4 +1,5 @@
-"""The editor: completion, several operations, variables, mistakes with hints, tables, documentation, subscriptions as they come."""
+"""The editor: completion, several operations, variables, mistakes with hints, tables, documentation, subscriptions as
+they come."""
 
 from __future__ import annotations
 

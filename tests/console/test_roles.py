@@ -1,4 +1,5 @@
-"""Somebody with a role signs in to the console by a JWT: it shows what the role may see, and asks again when a token is over."""
+"""Somebody with a role signs in to the console by a JWT: it shows what the role may see, and asks again when a token is
+over."""
 
 from __future__ import annotations
 

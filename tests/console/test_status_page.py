@@ -77,7 +77,8 @@ def test_it_says_when_the_server_is_gone_and_when_it_is_back(visit: Callable[...
 
 REPORTED = """
 const asked = window.fetch;
-window.fetch = (url, ...more) => String(url).includes("status/events") ? Promise.resolve(new Response(new ReadableStream({
+window.fetch = (url, ...more) => String(url).includes("status/events") ? Promise.resolve(new Response(new
+    ReadableStream({
   start(stream) {
     window.tell = (store) => stream.enqueue(new TextEncoder().encode(
       `data: ${JSON.stringify({store, epoch: 1, takes_pushes: false, inputs: [], views: []})}\\n\\n`));

@@ -1,4 +1,5 @@
-"""A view's page: rows with order, filters and pages whose address shows the same again; downloads; a chart; its definition."""
+"""A view's page: rows with order, filters and pages whose address shows the same again; downloads; a chart; its
+definition."""
 
 from __future__ import annotations
 

@@ -169,7 +169,8 @@ def test_the_charts_version_is_the_packages() -> None:
 
 
 def rendered(text: str, replicas: int) -> Any:
-    """The StatefulSet's own lines for a number of replicas: conditions of `$shared` alone are decided, other actions are texts."""
+    """The StatefulSet's own lines for a number of replicas: conditions of `$shared` alone are decided, other actions
+    are texts."""
     lines, kept = list[str](), [True]
     for line in text.splitlines():
         action = re.fullmatch(r"\s*\{\{-? (if \$shared|else|end|with .*|\$shared .*|include .*) ?\}\}", line)

@@ -1,4 +1,5 @@
-"""A picture of an editor that the language server answers: scripts in the colours of the grammar, with what the server tells of them.
+"""A picture of an editor that the language server answers: scripts in the colours of the grammar, with what the server
+tells of them.
 
 In: texts of a script, what is shown at a place. Out: the text of an SVG without fonts of other hosts.
 """
@@ -49,8 +50,8 @@ class Popup:
 
 @dataclass(frozen=True)
 class Window:
-    """Lines `first` to the line of a place, counted from 0, and the popup there. The `wrong` characters of that line are underlined; or a
-    cursor stands at the place."""
+    """Lines `first` to the line of a place, counted from 0, and the popup there. The `wrong` characters of that line
+    are underlined; or a cursor stands at the place."""
 
     text: str
     first: int

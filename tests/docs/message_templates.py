@@ -1,7 +1,7 @@
 """The texts of the package as patterns: which messages and hints its modules can write.
 
-In: the package's Python files. Out: for a code, the patterns of all texts in the modules that write it. A text with values
-in it (`f"there is no store at {path}"`) is a pattern with a wildcard for each value.
+In: the package's Python files. Out: for a code, the patterns of all texts in the modules that write it. A text with
+values in it (`f"there is no store at {path}"`) is a pattern with a wildcard for each value.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`docs/reference/sql.md`: the SQL surface as tables, made from the table of functions and the parser's lists.
 
-In: `FUNCTIONS`, `COUNTED`, `OTHER_STATEMENTS`, the parts of trees that are refused. Out: the page's text. `pytest tests/docs --update`
-writes it; a test compares.
+In: `FUNCTIONS`, `COUNTED`, `OTHER_STATEMENTS`, the parts of trees that are refused. Out: the page's text. `pytest
+tests/docs --update` writes it; a test compares.
 """
 
 from __future__ import annotations
@@ -68,7 +68,10 @@ def page() -> str:
 def _lines() -> Iterator[str]:
     yield "# SQL"
     yield ""
-    yield "Queries are Spark SQL. This page lists supported forms, what stores compute too, and rejected forms with alternatives."
+    yield (
+        "Queries are Spark SQL. This page lists supported forms, what stores compute too, and rejected forms with "
+        "alternatives."
+    )
     yield f"It is generated from the compiler's tables (`{COMMAND}`), and a test compares them."
     yield "[The language](language.md) explains statements; `belvedere explain CODE` explains a rejection."
     yield from _table("Statements", ("statement", "what it defines"), _statements())

@@ -1,7 +1,7 @@
 """A picture of a terminal: what a command prints into one, as SVG.
 
-In: a command, a folder. Out: the text of an SVG without fonts of other hosts, and what of it must stay as it is: words and colours,
-not figures, which differ from run to run.
+In: a command, a folder. Out: the text of an SVG without fonts of other hosts, and what of it must stay as it is: words
+and colours, not figures, which differ from run to run.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ FIGURES = re.compile(r"\d[\d,.:-]*(?: [mµ]s\b)?")
 def printed(
     command: str, folder: Path, steps: Sequence[tuple[str, Callable[[], object]]] = (), seconds: float = 120
 ) -> str:
-    """What a command prints into a terminal, of what is redrawn the last state. A step is done as soon as its text stands there; after
-    the last one comes Ctrl-C."""
+    """What a command prints into a terminal, of what is redrawn the last state. A step is done as soon as its text
+    stands there; after the last one comes Ctrl-C."""
     leader, follower = pty.openpty()
     ioctl(follower, TIOCSWINSZ, pack("HHHH", 40, WIDTH, 0, 0))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

@@ -1,7 +1,8 @@
 """The terminals of a page: commands that are run, asked again until they answer, or stay while the page goes on.
 
-In: the text of a block of `console`, and the words of its fence. Out: an assertion where what is printed is not what the page says.
-A page writes the port 8080; here it is one that is free. With a session of Spark, commands of `belvedere` that end run in this process.
+In: the text of a block of `console`, and the words of its fence. Out: an assertion where what is printed is not what
+the page says. A page writes the port 8080; here it is one that is free. With a session of Spark, commands of
+`belvedere` that end run in this process.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ class Terminals:
     staying: list[tuple[subprocess.Popen[bytes], Path]] = field(default_factory=list)
 
     def run(self, text: str, words: tuple[str, ...], place: str) -> None:
-        """Run a block: each command after `$ `, and compare. `stays`: it goes on, and this is what it prints first; `soon`: ask until
-        it answers so; `ended`: Ctrl-C in what stays before; without a command: what the one that stays prints at its end by and by."""
+        """Run a block: each command after `$ `, and compare. `stays`: it goes on, and this is what it prints first;
+        `soon`: ask until it answers so; `ended`: Ctrl-C in what stays before; without a command: what the one that
+        stays prints at its end by and by.
+        """
         text = text.replace(PORT, str(self.port))
         if "ended" in words:
             self.end()
@@ -102,7 +105,8 @@ class Terminals:
 
 
 def _of_belvedere(command: str) -> tuple[dict[str, str], list[str] | None]:
-    """The variables before a command, and its arguments if it is a command of `belvedere` and nothing of the shell's beside."""
+    """The variables before a command, and its arguments if it is a command of `belvedere` and nothing of the shell's
+    beside."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     words = list(lexer)

@@ -2,19 +2,20 @@
 
 What a block is, its fence says:
 
-* `sql` is a script: it compiles without errors. `sql continued` goes on with the script before it; `sql error=B2001` has
+* `sql` is a script: it compiles without errors. `sql continued` continues the script before it; `sql error=B2001` has
   that error.
 * `python` runs; the blocks of a page share their names.
-* `console` holds commands after `$ ` and what they print; a line `...` stands for any lines, and `...` in a line for
-  anything in it. `console stays`: a command that goes on, and what it prints first; a block without a command is what it prints
-  later. `console soon`: commands that are run until they print this. `console ended`: after Ctrl-C in those that stay.
+* `console` has commands after `$ ` and their output; a line `...` stands for any lines, and `...` in a line for any
+  text in it. `console stays`: a command that keeps running, and its first output; a block without a command is its
+  later output. `console soon`: commands that are repeated until they print this. `console ended`: the output of running
+  commands after Ctrl-C.
 * `toml` is a project file without mistakes, in an environment that has its variables, with each of its profiles.
-* any of them with `file=NAME` is written to that file first, in the page's own folder (`sql continued`: at its end); `json` and
-  `csv` can do no more.
+* any of them with `file=NAME` is written to that file first, in the page's own folder (`sql continued`: appended);
+  `json` and `csv` do nothing else.
 * `sh`, `text`, `graphql`, `html` and `json` are not run: commands that serve until they are stopped, and answers.
 
-Commands of `console` are processes at night, which shows that the installed command works. By
-day those of the other pages run in this process, on the Spark that its tests share.
+Commands of `console` are processes at night, which shows that the installed command works. By day those of the other
+pages run in this process, on the Spark that its tests share.
 """
 
 from __future__ import annotations

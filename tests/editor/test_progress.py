@@ -1,4 +1,5 @@
-"""A compile that goes on from the last one tells what a new one tells, after any edits and where sources or other scripts have changed."""
+"""A compile that goes on from the last one tells what a new one tells, after any edits and where sources or other
+scripts have changed."""
 
 from __future__ import annotations
 

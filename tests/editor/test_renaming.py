@@ -119,7 +119,8 @@ def test_an_imported_table_gets_a_name_beside_its_own(tmp_path: Path) -> None:
     [
         ("IMPORT base.V;\nX := SELECT b FROM V WHERE;\n", "`b` may be used in top.sqrl, which has errors"),
         (
-            "IMPORT base.V;\nCREATE STREAM T (c INT);\nX := SELECT t.c FROM T t WHERE EXISTS (SELECT 1 FROM V WHERE b = c);\n",
+            "IMPORT base.V;\nCREATE STREAM T (c INT);\nX := SELECT t.c FROM T t WHERE EXISTS (SELECT 1 FROM V WHERE b "
+            "= c);\n",
             "`X` of top.sqrl would change",
         ),
         (

@@ -1,4 +1,5 @@
-"""The extension for Visual Studio Code: its files fit together, and its grammar knows the words of the language and no others."""
+"""The extension for Visual Studio Code: its files fit together, and its grammar knows the words of the language and no
+others."""
 
 from __future__ import annotations
 

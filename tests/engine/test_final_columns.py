@@ -9,7 +9,8 @@ from pathlib import Path
 
 SCRIPT = """
 CREATE STREAM T (k INT NOT NULL, at TIMESTAMP NOT NULL) WATERMARK FOR at AS at - INTERVAL 1 SECOND;
-V := SELECT k, window_start, window_end, count(*) AS n FROM TABLE(HOP(TABLE T, DESCRIPTOR(at), INTERVAL '15' MINUTES, INTERVAL '1' HOUR))
+V := SELECT k, window_start, window_end, count(*) AS n FROM TABLE(HOP(TABLE T, DESCRIPTOR(at), INTERVAL '15' MINUTES,
+    INTERVAL '1' HOUR))
 GROUP BY k, window_start, window_end HAVING count(*) >= 3 EMIT AFTER WATERMARK;
 """
 PRINTS = """

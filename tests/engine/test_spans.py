@@ -1,4 +1,5 @@
-"""Which inputs can be read again: those of which each part that epochs took is known, from the beginning to the last offset."""
+"""Which inputs can be read again: those of which each part that epochs took is known, from the beginning to the last
+offset."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ CASES: list[tuple[list[Step], Mapping[str, Any], list[int] | None]] = [
     ([({}, AT[0], 1)] + [({"files": n}, {"files": n + 1}, 1) for n in range(11)], {"files": 11}, list(range(1, 13))),
     ([({}, {"a": 1, "b": 2}, 1), ({"b": 2.0, "a": 1}, AT[1], 1)], AT[1], [1, 2]),  # the same offset, written otherwise
 ]
-"""Of an input each epoch's step, from an offset to another (None: rejected rows tried again), with rows used; the last offset; the
-epochs that would be read again."""
+"""Of an input each epoch's step, from an offset to another (None: rejected rows tried again), with rows used; the last
+offset; the epochs that would be read again."""
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

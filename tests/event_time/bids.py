@@ -25,14 +25,18 @@ FORMS = {
     "emit_stream": "EMIT STREAM",
     "emit_stream_after_watermark": "EMIT STREAM AFTER WATERMARK",
     "emit_stream_after_delay_6m": "EMIT STREAM AFTER DELAY INTERVAL '6' MINUTES",
-    "emit_stream_after_delay_6m_and_after_watermark": "EMIT STREAM AFTER DELAY INTERVAL '6' MINUTES AND AFTER WATERMARK",
+    "emit_stream_after_delay_6m_and_after_watermark": "EMIT STREAM AFTER DELAY INTERVAL '6' MINUTES AND AFTER "
+    "WATERMARK",
 }
 STREAMS = [f for f in FORMS if f.startswith("emit")]
 QUERIES = {"sum": SUM, "q7": Q7}
-HOP = "Hop(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '5' MINUTES)"
+HOP = (
+    "Hop(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '5' "
+    "MINUTES)"
+)
 LISTINGS = {
-    "tumble_10": "SELECT * FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '10' MINUTES, "
-    "offset => INTERVAL '0' MINUTES)",
+    "tumble_10": "SELECT * FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '10' "
+    "MINUTES, offset => INTERVAL '0' MINUTES)",
     "hop_10_5": f"SELECT * FROM {HOP}",
     "hop_10_5_sum": f"SELECT wstart, wend, SUM(price) AS price FROM {HOP} GROUP BY wend",
 }

@@ -1,4 +1,5 @@
-"""Stores for the event-time suite: SQLite in every run, Postgres in the nightly one (a small test of it is in every run)."""
+"""Stores for the event-time suite: SQLite in every run, Postgres in the nightly one (a small test of it is in every
+run)."""
 
 from __future__ import annotations
 

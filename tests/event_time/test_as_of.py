@@ -1,4 +1,5 @@
-"""Event time passes joins with versions, DISTINCT by the earliest time, and nested tables: windows behind them end, and state leaves."""
+"""Event time passes joins with versions, DISTINCT by the earliest time, and nested tables: windows behind them end, and
+state leaves."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from tests.event_time.cases import at
 
 START = at("8:00")
 INPUTS = """
-CREATE STREAM _Orders (id INT, cur STRING, region STRING, ts TIMESTAMP NOT NULL, items ARRAY<STRUCT<sku STRING, qty INT>>,
+CREATE STREAM _Orders (id INT, cur STRING, region STRING, ts TIMESTAMP NOT NULL, items ARRAY<STRUCT<sku STRING,
+    qty INT>>,
                        WATERMARK FOR ts);
 CREATE STREAM _Rates (cur STRING, c TIMESTAMP, rate INT, WATERMARK FOR c);
 CREATE STREAM _Taxes (region STRING, since TIMESTAMP, tax INT, WATERMARK FOR since);
@@ -35,16 +37,20 @@ def windows(view: str, time: str = "ts") -> str:
 VIEWS = f"""
 _Rate := DISTINCT _Rates ON cur ORDER BY c DESC;
 _Tax := DISTINCT _Taxes ON region ORDER BY since DESC;
-_Priced := SELECT o.id, o.cur, o.region, o.ts, r.rate FROM _Orders o JOIN _Rate {AS_OF} r ON r.cur = o.cur WHERE r.rate < 9;
+_Priced := SELECT o.id, o.cur, o.region, o.ts, r.rate FROM _Orders o JOIN _Rate {AS_OF} r ON r.cur = o.cur
+    WHERE r.rate < 9;
 _Both := SELECT o.id, o.ts, o.rate, t.tax FROM _Priced o JOIN _Tax {AS_OF} t ON t.region = o.region;
-_Maybe := SELECT o.id, o.ts, r.rate FROM _Orders o LEFT JOIN _Rate {AS_OF} r ON r.cur = o.cur AND r.rate < 7 WHERE o.id > 5;
+_Maybe := SELECT o.id, o.ts, r.rate FROM _Orders o LEFT JOIN _Rate {AS_OF} r ON r.cur = o.cur AND r.rate < 7
+    WHERE o.id > 5;
 _Firsts := DISTINCT _Orders ON id ORDER BY ts;
 _Lines := SELECT o.ts, i.sku, i.qty FROM _Orders o JOIN o.items i WHERE i.qty > 1 AND o.id < 50;
 _Late := SELECT o.id, o.ts, r.rate FROM _Orders o JOIN _Kept {AS_OF} r ON r.cur = o.cur;
 Priced := SELECT id, rate, ts FROM _Priced;
 Timeless := SELECT o.id, r.rate, r.c FROM _Orders o LEFT JOIN _Rate {AS_OF} r ON r.cur = o.cur;
-Rated := SELECT wend, cur, sum(rate) AS s, count(*) AS n FROM {windows("_Priced")} GROUP BY wend, cur EMIT STREAM AFTER WATERMARK;
-Taxed := SELECT wend, sum(rate * tax) AS s, max(tax) AS tax FROM {windows("_Both")} GROUP BY wend EMIT STREAM AFTER WATERMARK;
+Rated := SELECT wend, cur, sum(rate) AS s, count(*) AS n FROM {windows("_Priced")} GROUP BY wend, cur
+    EMIT STREAM AFTER WATERMARK;
+Taxed := SELECT wend, sum(rate * tax) AS s, max(tax) AS tax FROM {windows("_Both")} GROUP BY wend
+    EMIT STREAM AFTER WATERMARK;
 Maybes := SELECT wend, sum(rate) AS s, count(*) AS n FROM {windows("_Maybe")} GROUP BY wend EMIT AFTER WATERMARK;
 Once := SELECT wend, count(*) AS n, sum(id) AS s FROM {windows("_Firsts")} GROUP BY wend EMIT STREAM AFTER WATERMARK;
 Sold := SELECT wend, sku, sum(qty) AS n FROM {windows("_Lines")} GROUP BY wend, sku EMIT STREAM AFTER WATERMARK;
@@ -98,7 +104,10 @@ def test_versions_stay_while_rows_of_their_time_may_come() -> None:
 )
 def test_where_time_is_lost_the_hint_says_how(view: str, hint: str) -> None:
     time = "c" if "_Rates" in view else "ts"
-    text = f"{INPUTS}{view};\nV := SELECT wend, count(*) AS n FROM {windows('_X', time)} GROUP BY wend EMIT AFTER WATERMARK;"
+    text = (
+        f"{INPUTS}{view};\nV := SELECT wend, count(*) AS n FROM {windows('_X', time)} GROUP BY wend EMIT AFTER "
+        "WATERMARK;"
+    )
     (found,) = (d for d in compile_script(text).diagnostics if d.severity == "error")
     assert found.code == "B5013"
     assert hint in (found.hint or "")

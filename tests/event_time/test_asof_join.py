@@ -1,4 +1,5 @@
-"""ASOF JOIN in the spellings of Snowflake and DuckDB: the nearest row, as changes come and go on both sides, beside DuckDB and batch."""
+"""ASOF JOIN in the spellings of Snowflake and DuckDB: the nearest row, as changes come and go on both sides, beside
+DuckDB and batch."""
 
 from __future__ import annotations
 
@@ -31,10 +32,14 @@ QUERIES = {
 VIEWS = {
     name: f"SELECT {items} FROM {text.format(t='Trades t', q='Quotes q')}" for name, (text, items) in QUERIES.items()
 }
-SNOWFLAKE = "SELECT t.id, t.qty, q.price, q.qid FROM Trades t ASOF JOIN Quotes q MATCH_CONDITION (t.ts >= q.ts) ON t.sym = q.sym"
+SNOWFLAKE = (
+    "SELECT t.id, t.qty, q.price, q.qid FROM Trades t ASOF JOIN Quotes q MATCH_CONDITION (t.ts >= q.ts) ON "
+    "t.sym = q.sym"
+)
 SPELLED = {
     "Snow": SNOWFLAKE,
-    "Ticks": "SELECT t.id, k.n, k.ts AS at FROM Trades t ASOF JOIN _Ticks k MATCH_CONDITION (t.ts >= k.ts) ON k.sym = t.sym",
+    "Ticks": "SELECT t.id, k.n, k.ts AS at FROM Trades t ASOF JOIN _Ticks k MATCH_CONDITION (t.ts >= k.ts) ON k.sym = "
+    "t.sym",
     "Total": f"SELECT price, sum(qty) AS qty, count(*) AS n FROM ({SNOWFLAKE}) s GROUP BY price",
 }
 SCRIPT = INPUTS + "".join(f"{name} := {sql};\n" for name, sql in (VIEWS | SPELLED).items())

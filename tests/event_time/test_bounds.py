@@ -59,7 +59,10 @@ def clock(bound: int) -> str:
 
 
 TUMBLE = "Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '10' MINUTES)"
-HOP = "Hop(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '5' MINUTES)"
+HOP = (
+    "Hop(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '5' "
+    "MINUTES)"
+)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +98,8 @@ HOP = "Hop(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '
         ("SELECT bidtime, sum(price) OVER (PARTITION BY bidtime) AS p FROM Bid", "8:12", {"bidtime": "8:12"}),
         ("SELECT bidtime, sum(price) OVER (ORDER BY price) AS p FROM Bid", "8:12", {}),
         (
-            "SELECT bidtime, sum(price) OVER (ORDER BY bidtime RANGE BETWEEN INTERVAL 1 HOUR PRECEDING AND CURRENT ROW) AS p "
-            "FROM Bid",
+            "SELECT bidtime, sum(price) OVER (ORDER BY bidtime RANGE BETWEEN INTERVAL 1 HOUR PRECEDING AND CURRENT "
+            "ROW) AS p FROM Bid",
             "8:12",
             {"bidtime": "8:12"},
         ),
@@ -130,8 +133,9 @@ def test_one_input(query: str, bound: str, expected: dict[str, str]) -> None:
         ("SELECT bidtime AS t FROM Bid EXCEPT SELECT asktime FROM Ask", {"t": "8:05"}),
         # the later of two times is above the bound of whichever side a change comes from ...
         (
-            "SELECT CASE WHEN a.asktime IS NULL THEN NULL WHEN b.bidtime IS NULL THEN NULL ELSE greatest(b.bidtime, a.asktime) END "
-            "AS t FROM Bid b JOIN Ask a ON a.asktime BETWEEN b.bidtime AND b.bidtime + INTERVAL 5 MINUTES",
+            "SELECT CASE WHEN a.asktime IS NULL THEN NULL WHEN b.bidtime IS NULL THEN NULL ELSE greatest(b.bidtime, "
+            "a.asktime) END AS t FROM Bid b JOIN Ask a ON a.asktime BETWEEN b.bidtime AND b.bidtime + INTERVAL 5 "
+            "MINUTES",
             {"t": "8:05"},
         ),
         # ... but not where one may be NULL, which greatest() skips

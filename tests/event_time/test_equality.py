@@ -1,8 +1,8 @@
-# ruff: noqa: E501
-"""Windows, frames and joins of time where times are exactly equal: plain Spark on the same text, and plain Python, beside batch.
+"""Windows, frames and joins of time where times are exactly equal: plain Spark on the same text, and plain Python,
+beside batch.
 
-Batch shares the compiler, so it cannot see a boundary that the compiler has wrong. Times lie on the boundaries of each window, also
-before 1970, and NULL.
+Batch shares the compiler, so it cannot see a boundary that the compiler has wrong. Times lie on the boundaries of each
+window, also before 1970, and NULL.
 """
 
 from __future__ import annotations
@@ -34,13 +34,19 @@ FRAMES = (
     "INTERVAL 10 MINUTES PRECEDING AND INTERVAL 5 MINUTES PRECEDING",
 )
 SPARKS = {
-    "SessionOfAll": "SELECT session_window.start AS a, session_window.end AS b, count(*) AS n FROM T GROUP BY session_window(ts, '5 minutes')",
-    "SessionByKey": "SELECT k, session_window.start AS a, session_window.end AS b, count(*) AS n FROM T GROUP BY k, session_window(ts, '5 minutes')",
-    "SessionOfStream": "SELECT k, session_window.start AS a, session_window.end AS b, count(*) AS n FROM _S GROUP BY k, session_window(ts, '5 minutes')",
+    "SessionOfAll": "SELECT session_window.start AS a, session_window.end AS b, count(*) AS n FROM T GROUP BY "
+    "session_window(ts, '5 minutes')",
+    "SessionByKey": "SELECT k, session_window.start AS a, session_window.end AS b, count(*) AS n FROM T GROUP BY k, "
+    "session_window(ts, '5 minutes')",
+    "SessionOfStream": "SELECT k, session_window.start AS a, session_window.end AS b, count(*) AS n FROM _S GROUP BY "
+    "k, session_window(ts, '5 minutes')",
     "Tumbled": "SELECT window.start AS a, window.end AS b, count(*) AS n FROM T GROUP BY window(ts, '5 minutes')",
-    "Shifted": "SELECT window.start AS a, window.end AS b, count(*) AS n FROM T GROUP BY window(ts, '10 minutes', '10 minutes', '5 minutes')",
-    "Hopped": "SELECT window.start AS a, window.end AS b, count(*) AS n FROM T GROUP BY window(ts, '10 minutes', '5 minutes')",
-    "Between": "SELECT T.id, U.id AS other FROM T JOIN U ON U.k = T.k AND U.ts BETWEEN T.ts AND T.ts + INTERVAL 5 MINUTES",
+    "Shifted": "SELECT window.start AS a, window.end AS b, count(*) AS n FROM T GROUP BY window(ts, '10 minutes', '10 "
+    "minutes', '5 minutes')",
+    "Hopped": "SELECT window.start AS a, window.end AS b, count(*) AS n FROM T GROUP BY window(ts, '10 minutes', '5 "
+    "minutes')",
+    "Between": "SELECT T.id, U.id AS other FROM T JOIN U ON U.k = T.k AND U.ts BETWEEN T.ts AND T.ts + INTERVAL 5 "
+    "MINUTES",
     "Before": "SELECT T.id, U.id AS other FROM T LEFT JOIN U ON U.ts < T.ts AND U.ts >= T.ts - INTERVAL 5 MINUTES",
     **{
         f"Frame{n}": f"SELECT id, count(*) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN {frame}) AS n FROM T"
@@ -51,7 +57,8 @@ BOUNDED = "Session(data => TABLE(_S), timecol => DESCRIPTOR(ts), key => DESCRIPT
 FLINKS = {
     "Session": f"SELECT k, wstart, wend, count(*) AS n FROM {BOUNDED} GROUP BY k, wstart, wend",
     "Rows": f"SELECT id, wstart, wend FROM {BOUNDED}",
-    "Cumulated": "SELECT id, window_start, window_end FROM TABLE(CUMULATE(TABLE T, DESCRIPTOR(ts), INTERVAL '5' MINUTES, INTERVAL '10' MINUTES))",
+    "Cumulated": "SELECT id, window_start, window_end FROM TABLE(CUMULATE(TABLE T, DESCRIPTOR(ts), INTERVAL '5' "
+    "MINUTES, INTERVAL '10' MINUTES))",
     "AsOf": "SELECT t.id, v.id AS other FROM T t JOIN Versions FOR SYSTEM_TIME AS OF t.ts v ON v.k = t.k",
     "Nearest": "SELECT t.id, u.id AS other FROM T t ASOF JOIN U u MATCH_CONDITION (t.ts >= u.ts) ON t.k = u.k",
     "NearestBefore": "SELECT t.id, u.id AS other FROM T t ASOF JOIN U u MATCH_CONDITION (t.ts > u.ts) ON t.k = u.k",

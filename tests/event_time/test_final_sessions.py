@@ -19,7 +19,10 @@ from tests.event_time.cases import at
 
 START = at("8:00")
 BID = "CREATE STREAM {} (bidtime TIMESTAMP, price INT, item STRING, WATERMARK FOR bidtime){};\n"
-RUNS = "Runs := SELECT item, wstart, wend FROM Session(data => TABLE({}), timecol => DESCRIPTOR(bidtime), {}gap => INTERVAL '4' MINUTES);\n"
+RUNS = (
+    "Runs := SELECT item, wstart, wend FROM Session(data => TABLE({}), timecol => DESCRIPTOR(bidtime), {}gap => "
+    "INTERVAL '4' MINUTES);\n"
+)
 KEY = "key => DESCRIPTOR(item), "
 
 
@@ -82,12 +85,16 @@ def test_a_session_is_final_at_its_end_and_not_before(executor: Any) -> None:
 
 SCRIPT = f"""{BID.format("_Bid", "")}CREATE STREAM _Ask (asktime TIMESTAMP, item STRING, WATERMARK FOR asktime);
 {RUNS.format("_Bid", KEY)}
-All := SELECT price, bidtime, wstart, wend FROM Session(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), gap => INTERVAL '1' MINUTES);
+All := SELECT price, bidtime, wstart, wend FROM Session(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime),
+    gap => INTERVAL '1' MINUTES);
 Longest := SELECT item, wstart, wend, median(price) AS p, max(bidtime) AS last
-           FROM Session(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), key => DESCRIPTOR(item, price), gap => INTERVAL '6' MINUTES)
+           FROM Session(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), key => DESCRIPTOR(item, price),
+           gap => INTERVAL '6' MINUTES)
            GROUP BY item, wstart, wend;
-Many := SELECT item, wend, count(*) AS n FROM Session(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), key => DESCRIPTOR(item),
-        gap => INTERVAL '3' MINUTES) WHERE price > 3 GROUP BY item, wend EMIT STREAM AFTER DELAY INTERVAL 2 MINUTES AND AFTER WATERMARK;
+Many := SELECT item, wend, count(*) AS n FROM Session(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime),
+    key => DESCRIPTOR(item),
+        gap => INTERVAL '3' MINUTES) WHERE price > 3 GROUP BY item, wend
+            EMIT STREAM AFTER DELAY INTERVAL 2 MINUTES AND AFTER WATERMARK;
 _Met := SELECT b.item, b.bidtime, a.asktime FROM _Bid b LEFT JOIN _Ask a
         ON a.item = b.item AND a.asktime BETWEEN b.bidtime AND b.bidtime + INTERVAL 3 MINUTES;
 Met := SELECT item, bidtime, asktime, wstart, wend FROM Session(data => TABLE(_Met), timecol => DESCRIPTOR(bidtime),

@@ -1,4 +1,5 @@
-"""State that bounds make final leaves the store: the results are the same with and without, and what is left is little."""
+"""State that bounds make final leaves the store: the results are the same with and without, and what is left is
+little."""
 
 from __future__ import annotations
 
@@ -36,7 +37,10 @@ CREATE STREAM _Note (notetime TIMESTAMP, item STRING, WATERMARK FOR notetime) LA
 CREATE TABLE Item (item STRING, rate INT, PRIMARY KEY (item));
 """
 TUMBLE = "Tumble(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '10' MINUTES)"
-HOP = "Hop(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '5' MINUTES)"
+HOP = (
+    "Hop(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '5' "
+    "MINUTES)"
+)
 SESSION = "Session(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime)"
 RUNS = f"{SESSION}, key => DESCRIPTOR(item), gap => INTERVAL '4' MINUTES)"
 NEAR = "a.asktime BETWEEN b.bidtime AND b.bidtime + INTERVAL 5 MINUTES"
@@ -45,7 +49,8 @@ Sums := SELECT wend, item, sum(price) AS p, count(*) AS n FROM {TUMBLE} GROUP BY
 Distinct := SELECT wend, sum(DISTINCT price) AS p FROM {HOP} GROUP BY wend;
 Complete := SELECT wend, count(DISTINCT item) AS n FROM {TUMBLE} GROUP BY wend EMIT STREAM AFTER WATERMARK;
 Delayed := SELECT wend, sum(DISTINCT price) AS n FROM {TUMBLE} GROUP BY wend EMIT STREAM AFTER DELAY INTERVAL 4 MINUTES;
-Early := SELECT wend, count(DISTINCT item) AS n FROM {TUMBLE} GROUP BY wend EMIT AFTER DELAY INTERVAL 3 MINUTES AND AFTER WATERMARK;
+Early := SELECT wend, count(DISTINCT item) AS n FROM {TUMBLE} GROUP BY wend
+    EMIT AFTER DELAY INTERVAL 3 MINUTES AND AFTER WATERMARK;
 Pairs := SELECT b.item, b.bidtime, b.price, a.price AS ask FROM _Bid b JOIN _Ask a ON a.item = b.item AND {NEAR};
 Lefts := SELECT b.item, b.bidtime, b.price, a.price AS ask FROM _Bid b LEFT JOIN _Ask a ON a.item = b.item AND {NEAR};
 Rights := SELECT a.item, a.asktime, b.bidtime, b.price FROM _Bid b RIGHT JOIN _Ask a ON a.item = b.item AND {NEAR};
@@ -54,21 +59,25 @@ Lonely := SELECT b.item, b.bidtime FROM _Bid b WHERE NOT EXISTS (SELECT 1 FROM _
 Timeless := SELECT b.item, a.price AS ask FROM _Bid b LEFT JOIN _Ask a ON a.item = b.item AND {NEAR};
 Unasked := SELECT b.item FROM _Bid b WHERE NOT EXISTS (SELECT 1 FROM _Ask a WHERE a.item = b.item AND {NEAR});
 Halves := SELECT b.item, a.price AS ask FROM _Bid b FULL JOIN _Ask a ON a.item = b.item AND {NEAR};
-Answers := SELECT b.item, count(*) AS n, sum(a.price) AS p FROM _Bid b LEFT JOIN _Ask a ON a.item = b.item AND {NEAR} GROUP BY b.item;
+Answers := SELECT b.item, count(*) AS n, sum(a.price) AS p FROM _Bid b LEFT JOIN _Ask a ON a.item = b.item AND {NEAR}
+    GROUP BY b.item;
 Unequal := SELECT b.item, a.price AS ask FROM _Bid b LEFT JOIN _Ask a ON a.price > b.price AND {NEAR};
 _Sums := SELECT wend, item, count(DISTINCT price) AS p FROM {TUMBLE} GROUP BY wend, item;
 Best := SELECT wend, max(p) AS p, median(p) AS m FROM _Sums GROUP BY wend;
 Runs := SELECT item, wstart, wend FROM {RUNS};
 Stays := SELECT item, wstart, wend, sum(DISTINCT price) AS n FROM {RUNS} GROUP BY item, wstart, wend;
-Ends := SELECT wend, count(*) AS n FROM {SESSION}, gap => INTERVAL '1' MINUTES) GROUP BY wend EMIT STREAM AFTER WATERMARK;
+Ends := SELECT wend, count(*) AS n FROM {SESSION}, gap => INTERVAL '1' MINUTES) GROUP BY wend
+    EMIT STREAM AFTER WATERMARK;
 _Near := SELECT b.item, b.bidtime, a.price AS ask FROM _Bid b LEFT JOIN _Ask a ON a.item = b.item AND {NEAR};
 Met := SELECT item, ask, bidtime, wstart, wend FROM Session(data => TABLE(_Near), timecol => DESCRIPTOR(bidtime),
        key => DESCRIPTOR(item), gap => INTERVAL '4' MINUTES);
-Heard := SELECT item, notetime, wend FROM Session(data => TABLE(_Note), timecol => DESCRIPTOR(notetime), key => DESCRIPTOR(item),
+Heard := SELECT item, notetime, wend FROM Session(data => TABLE(_Note), timecol => DESCRIPTOR(notetime),
+    key => DESCRIPTOR(item),
          gap => INTERVAL '9' MINUTES);
 Rates := SELECT b.bidtime, b.item, i.rate FROM _Bid b JOIN Item i ON i.item = b.item;
 Ranks := SELECT item, price, bidtime, rank() OVER (PARTITION BY wstart ORDER BY price) AS n FROM {TUMBLE};
-Notes := SELECT FLOOR(notetime TO HOUR) AS hour, array_sort(collect_set(item)) AS n FROM _Note GROUP BY FLOOR(notetime TO HOUR);
+Notes := SELECT FLOOR(notetime TO HOUR) AS hour, array_sort(collect_set(item)) AS n FROM _Note
+    GROUP BY FLOOR(notetime TO HOUR);
 Noted := SELECT n.item, n.notetime, a.price FROM _Note n JOIN _Ask a
          ON n.item = a.item AND n.notetime BETWEEN a.asktime - INTERVAL 5 MINUTES AND a.asktime;
 """
@@ -245,7 +254,10 @@ def test_state_that_two_operators_share_waits_for_both() -> None:
 def test_a_join_that_keeps_all_rows_says_what_to_write() -> None:
     own = catalog(INPUTS + "All := SELECT b.item, a.price FROM _Bid b LEFT JOIN _Ask a ON a.item = b.item;\n")
     reported = {s.relation: s.bound for e in explain(own, maintain(own)) for s in e.state}
-    why = "All needs all rows, however old (its ON may limit them: _Ask.asktime BETWEEN _Bid.bidtime AND _Bid.bidtime + INTERVAL ...)"
+    why = (
+        "All needs all rows, however old (its ON may limit them: _Ask.asktime BETWEEN _Bid.bidtime AND _Bid.bidtime "
+        "+ INTERVAL ...)"
+    )
     assert reported["All$1"].endswith(f"; never freed: {why}")
     own = catalog(
         INPUTS + "Last := SELECT item, max_by(price, bidtime) AS p, median(price) AS m FROM _Bid GROUP BY item;\n"

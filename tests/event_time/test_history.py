@@ -21,7 +21,8 @@ SCRIPT = """
 CREATE TABLE Items (item INT, name STRING, price DOUBLE, PRIMARY KEY (item)) WITH HISTORY;
 CREATE STREAM _Bids (ts TIMESTAMP, item INT, amount INT, WATERMARK FOR ts AS ts - INTERVAL 5 MINUTES) LATE KEEP;
 Totals := SELECT item, count(*) AS n, sum(amount) AS amount FROM _Bids GROUP BY item WITH HISTORY;
-Best := SELECT b.item, i.name, b.amount FROM _Bids b JOIN Items i ON b.item = i.item ORDER BY b.amount DESC LIMIT 3 WITH HISTORY;
+Best := SELECT b.item, i.name, b.amount FROM _Bids b JOIN Items i ON b.item = i.item ORDER BY b.amount DESC LIMIT 3
+    WITH HISTORY;
 Latest := DISTINCT _Bids ON item ORDER BY ts DESC WITH HISTORY;
 Hours := SELECT FLOOR(ts TO HOUR) AS hour, max(amount) AS top FROM _Bids GROUP BY FLOOR(ts TO HOUR)
          EMIT AFTER WATERMARK
@@ -78,7 +79,8 @@ def test_a_view_as_of_any_epoch_is_what_batch_answered_then(executor: Any, store
 
 
 def check_api(wb: Workbench, epochs: int) -> None:
-    query = """query ($then: AsOf) { items(asOf: $then, order: [{item: ASC}]) { item name totals { n } latest { amount } }
+    query = """query ($then: AsOf) { items(asOf: $then, order: [{item: ASC}]) { item name totals { n } latest { amount
+    } }
                totalsPage(asOf: $then, first: 2) { nodes { item } hasNextPage totalCount }
                idle: items(asOf: $then, filter: {totals: {none: {}}}, order: [{item: ASC}]) { item }
                totalsAggregate(asOf: $then) { count sum { n } } }"""
@@ -232,13 +234,17 @@ def test_history_is_of_views_and_inputs(text: str, code: str) -> None:
 
 def test_a_table_with_a_new_column_keeps_its_history() -> None:
     compiled = compile_script(
-        "CREATE STREAM S (a INT); V := SELECT a, count(*) AS n FROM S GROUP BY a WITH HISTORY KEEP 7 DAYS; V.twice := n * 2;"
+        "CREATE STREAM S (a INT); V := SELECT a, count(*) AS n FROM S GROUP BY a WITH HISTORY KEEP 7 DAYS; V.twice := "
+        "n * 2;"
     )
     assert dict(compiled.catalog.histories) == {"V": 7 * 86_400_000_000}
 
 
 def test_history_comes_along_with_an_import(tmp_path: Path) -> None:
-    text = "CREATE STREAM S (a INT);\nV := SELECT a, count(*) AS n FROM S GROUP BY a WITH HISTORY;\nW := SELECT n FROM V WITH HISTORY;"
+    text = (
+        "CREATE STREAM S (a INT);\nV := SELECT a, count(*) AS n FROM S GROUP BY a WITH HISTORY;\nW := SELECT n "
+        "FROM V WITH HISTORY;"
+    )
     (tmp_path / "base.sqrl").write_text(text)
     compiled = compile_script("IMPORT base.V;\nX := SELECT n FROM V;", path=tmp_path / "main.sqrl")
     assert compiled.ok, compiled.diagnostics

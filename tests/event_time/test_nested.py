@@ -1,4 +1,5 @@
-"""Event time through nested tables: two levels of them, and a LEFT JOIN; what comes out is what plain loops over the rows say."""
+"""Event time through nested tables: two levels of them, and a LEFT JOIN; what comes out is what plain loops over the
+rows say."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Event time passes through functions, window functions and chains of joins: EMIT AFTER WATERMARK emits what is final, and all of it.
+"""Event time passes through functions, window functions and chains of joins: EMIT AFTER WATERMARK emits what is final,
+and all of it.
 
-Each view has a twin without EMIT. After each epoch the emitted rows are rows that the twin has in the end (never early), none goes
-(never taken back), and once the input has ended they are the twin's rows (nothing is left out). The twins are their batch answers.
+Each view has a twin without EMIT. After each epoch the emitted rows are rows that the twin has in the end (never
+early), none goes (never taken back), and once the input has ended they are the twin's rows (nothing is left out). The
+twins are their batch answers.
 """
 
 from __future__ import annotations
@@ -69,7 +71,10 @@ FUNCTIONS = [
 
 def functions_script() -> str:
     items = ", ".join(f"{text} AS f{n}" for n, text in enumerate(FUNCTIONS))
-    return f"CREATE STREAM X (i INT, ts TIMESTAMP NOT NULL, WATERMARK FOR ts) KEEP 1 DAY;\nV := SELECT i, ts, {items} FROM X;"
+    return (
+        f"CREATE STREAM X (i INT, ts TIMESTAMP NOT NULL, WATERMARK FOR ts) KEEP 1 DAY;\nV := SELECT i, ts, {items} "
+        "FROM X;"
+    )
 
 
 def times_around_changes() -> list[datetime]:
@@ -167,13 +172,14 @@ VIEWS = {
     "Ahead": "SELECT i, sum(i) OVER (ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING) AS s FROM X",
     "Both": "SELECT i, lead(i, 2) OVER (ORDER BY ts) AS n, lead(i) OVER (PARTITION BY k ORDER BY ts) AS m, "
     "lag(i) OVER (ORDER BY ts) AS p FROM X",
-    "Around": "SELECT i, ts, count(*) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 3 MINUTES PRECEDING AND INTERVAL 4 MINUTES FOLLOWING) "
-    "AS n FROM X",
-    "Running": "SELECT i, ts, sum(i) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS s FROM X",
+    "Around": "SELECT i, ts, count(*) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 3 MINUTES PRECEDING AND INTERVAL 4 "
+    "MINUTES FOLLOWING) AS n FROM X",
+    "Running": "SELECT i, ts, sum(i) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT "
+    "ROW) AS s FROM X",
     "Chain": "SELECT a.i, a.ts FROM X a JOIN Y b ON b.ts BETWEEN a.ts AND a.ts + INTERVAL 5 MINUTES "
     "JOIN Y c ON c.ts BETWEEN b.ts AND b.ts + INTERVAL 5 MINUTES",
-    "Longer": "SELECT a.ts FROM X a JOIN Y b ON b.ts BETWEEN a.ts AND a.ts + INTERVAL 2 MINUTES "
-    "JOIN Y c ON c.ts BETWEEN b.ts AND b.ts + INTERVAL 2 MINUTES JOIN X d ON d.ts BETWEEN c.ts AND c.ts + INTERVAL 2 MINUTES",
+    "Longer": "SELECT a.ts FROM X a JOIN Y b ON b.ts BETWEEN a.ts AND a.ts + INTERVAL 2 MINUTES JOIN Y c ON c.ts "
+    "BETWEEN b.ts AND b.ts + INTERVAL 2 MINUTES JOIN X d ON d.ts BETWEEN c.ts AND c.ts + INTERVAL 2 MINUTES",
     "Later": "SELECT greatest(ts, TIMESTAMP '2020-01-01 08:10:00') AS h, i FROM X",
     "FullJoin": "SELECT coalesce(a.w, b.w) AS w, a.n, b.n AS m FROM "
     "(SELECT date_trunc('MINUTE', ts) AS w, count(*) AS n FROM X WHERE ts IS NOT NULL GROUP BY 1) a FULL JOIN "
@@ -184,8 +190,8 @@ WINDOWS = {
     "WHEN n.ts - e.ts > duration('PT2M') SELECT s.k, s.ts AS since, e.ts AS last, ARRAY_COUNT(w) AS n",
     "Week": "FROM X AS x WINDOW BY w PARTITION BY x.k ORDER BY x.ts TYPE SLIDING START AS s END NEXT AS n "
     "WHEN n.ts - s.ts >= duration('PT3M') SELECT s.i, ARRAY_COUNT(w) AS n",
-    "Value": "FROM X AS x WINDOW BY w PARTITION BY x.k ORDER BY x.ts TYPE TUMBLING START AS s WHEN s.v < 25 END NEXT AS n "
-    "WHEN n.v >= 25 SELECT s.i, ARRAY_COUNT(w) AS n",
+    "Value": "FROM X AS x WINDOW BY w PARTITION BY x.k ORDER BY x.ts TYPE TUMBLING START AS s WHEN s.v < 25 END NEXT "
+    "AS n WHEN n.v >= 25 SELECT s.i, ARRAY_COUNT(w) AS n",
     "Place": "FROM X AS x WINDOW BY w ORDER BY x.ts TYPE SLIDING START AS s AT a END AT b WHEN b - a = 2 "
     "SELECT s.i, ARRAY_SUM(w[*].v) AS n",
     "Label": "FROM X AS x WINDOW BY w ORDER BY x.ts TYPE SLIDING LABEL AS l AT p START AT a WHEN p - a = 1 "
@@ -199,8 +205,8 @@ WINDOWS = {
 }
 ONLY = WINDOWS["Only"].replace("SELECT s.i,", "SELECT s.ts AS since,")
 OVER_WINDOWS = {
-    "PerTumble": "SELECT wend, sum(n) AS n, count(*) AS c FROM Tumble(data => TABLE(Gaps), timecol => DESCRIPTOR(since), "
-    "dur => INTERVAL '3' MINUTES) GROUP BY wend",
+    "PerTumble": "SELECT wend, sum(n) AS n, count(*) AS c FROM Tumble(data => TABLE(Gaps), timecol => "
+    "DESCRIPTOR(since), dur => INTERVAL '3' MINUTES) GROUP BY wend",
     "PerHop": "SELECT wstart, k, sum(n) AS n FROM Hop(data => TABLE(Gaps), timecol => DESCRIPTOR(since), "
     "dur => INTERVAL '4' MINUTES, hopsize => INTERVAL '2' MINUTES) WHERE k <> 'c' GROUP BY wstart, k",
     "PerMinute": "SELECT date_trunc('MINUTE', since) AS m, max(last) AS last, sum(n) AS n FROM Gaps GROUP BY m",
@@ -208,27 +214,34 @@ OVER_WINDOWS = {
     "PerLabel": "SELECT at, sum(n) AS n FROM Labels GROUP BY at",
     "PerOpen": "SELECT wend, count(last) AS ended FROM Tumble(data => TABLE(Gaps), timecol => DESCRIPTOR(since), "
     "dur => INTERVAL '5' MINUTES) GROUP BY wend HAVING count(*) > 0",
-    "Of": "SELECT date_trunc('MINUTE', wend) AS m, max(n) AS n FROM (SELECT wend, k, sum(n) AS n FROM "
-    "Tumble(data => TABLE(Gaps), timecol => DESCRIPTOR(since), dur => INTERVAL '1' MINUTE) GROUP BY wend, k) GROUP BY m",
-    "Near": "SELECT g.k, g.since, g.n, y.i FROM Gaps g JOIN Y y ON y.ts BETWEEN g.since AND g.since + INTERVAL '3' MINUTES",
+    "Of": "SELECT date_trunc('MINUTE', wend) AS m, max(n) AS n FROM (SELECT wend, k, sum(n) AS n FROM Tumble(data => "
+    "TABLE(Gaps), timecol => DESCRIPTOR(since), dur => INTERVAL '1' MINUTE) GROUP BY wend, k) GROUP BY m",
+    "Near": "SELECT g.k, g.since, g.n, y.i FROM Gaps g JOIN Y y ON y.ts BETWEEN g.since AND g.since + INTERVAL '3' "
+    "MINUTES",
     "Ended": "SELECT g.k, g.since, g.last, y.i FROM Y y JOIN Gaps g ON y.ts BETWEEN g.since AND g.last",
-    "Pairs": "SELECT g.k, g.since, g.n, s.n AS m FROM Gaps g JOIN Slides s ON s.since BETWEEN g.since AND g.since + INTERVAL '1' MINUTE",
-    "PerJoin": "SELECT wend, sum(n) AS n, count(*) AS c FROM Tumble(data => TABLE(Joined), timecol => DESCRIPTOR(since), "
-    "dur => INTERVAL '5' MINUTES) GROUP BY wend",
+    "Pairs": "SELECT g.k, g.since, g.n, s.n AS m FROM Gaps g JOIN Slides s ON s.since BETWEEN g.since AND g.since + "
+    "INTERVAL '1' MINUTE",
+    "PerJoin": "SELECT wend, sum(n) AS n, count(*) AS c FROM Tumble(data => TABLE(Joined), timecol => "
+    "DESCRIPTOR(since), dur => INTERVAL '5' MINUTES) GROUP BY wend",
 }
 """Over views of windows."""
 GIVEN = """
 Gaps := {Gap};
-Slides := FROM X AS x WHERE x.ts IS NOT NULL WINDOW BY w PARTITION BY x.k ORDER BY x.ts TYPE SLIDING START AS s WHEN s.v < 25
+Slides := FROM X AS x WHERE x.ts IS NOT NULL WINDOW BY w PARTITION BY x.k
+    ORDER BY x.ts TYPE SLIDING START AS s WHEN s.v < 25
   END NEXT AS n WHEN n.v >= 25 SELECT s.ts AS since, ARRAY_COUNT(w) AS n;
-Labels := FROM X AS x WHERE x.ts IS NOT NULL WINDOW BY w ORDER BY x.ts TYPE SLIDING LABEL AS l AT p START AT a WHEN p - a = 1
+Labels := FROM X AS x WHERE x.ts IS NOT NULL WINDOW BY w ORDER BY x.ts TYPE SLIDING LABEL AS l AT p START AT a WHEN p -
+    a = 1
   END AT b WHEN b - p = 1 SELECT l.ts AS at, ARRAY_SUM(w[*].v) AS n;
 Joined := SELECT g.since, g.n, y.i FROM Gaps g JOIN Y y ON y.ts BETWEEN g.since AND g.since + INTERVAL '2' MINUTES;
 """
 ON_SPARK = {
-    "LocalDay": "SELECT date_trunc('MINUTE', ts AT TIME ZONE 'Asia/Kathmandu') AS h, count(*) AS n FROM X WHERE ts IS NOT NULL GROUP BY h",
-    "Seconds": "SELECT unix_seconds(ts) DIV 300 AS h, sum(i) AS n FROM X WHERE ts IS NOT NULL GROUP BY unix_seconds(ts) DIV 300",
-    "Bins": "SELECT date_bin('5 minutes', ts) AS h, count(*) AS n FROM X WHERE ts IS NOT NULL GROUP BY date_bin('5 minutes', ts)",
+    "LocalDay": "SELECT date_trunc('MINUTE', ts AT TIME ZONE 'Asia/Kathmandu') AS h, count(*) AS n FROM X WHERE ts IS "
+    "NOT NULL GROUP BY h",
+    "Seconds": "SELECT unix_seconds(ts) DIV 300 AS h, sum(i) AS n FROM X WHERE ts IS NOT NULL GROUP BY "
+    "unix_seconds(ts) DIV 300",
+    "Bins": "SELECT date_bin('5 minutes', ts) AS h, count(*) AS n FROM X WHERE ts IS NOT NULL GROUP BY date_bin('5 "
+    "minutes', ts)",
 }
 """Functions that Spark alone has."""
 TIMED = (*WINDOWS, "Rows", "Lag", "Lead", "Ahead", "Both", "Around", "Running", "Later")
@@ -311,10 +324,13 @@ def test_groups_by_functions_of_time_come_out_once_final(spark: Any) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT date_trunc('DAY', last) AS d, sum(n) AS n FROM Gaps GROUP BY d",  # a window may end later with an old `last`
-        "SELECT date_trunc('DAY', since) AS d, n, count(*) AS c FROM Gaps GROUP BY d, n",  # groups by what a later row changes
+        # a window may end later with an old `last`
+        "SELECT date_trunc('DAY', last) AS d, sum(n) AS n FROM Gaps GROUP BY d",
+        # groups by what a later row changes
+        "SELECT date_trunc('DAY', since) AS d, n, count(*) AS c FROM Gaps GROUP BY d, n",
         "SELECT date_trunc('DAY', since) AS d, count(*) AS c FROM Gaps WHERE n > 3 GROUP BY d",
-        "SELECT date_trunc('DAY', since) AS d, count(*) AS c FROM Onlys GROUP BY d",  # windows without an end appear later
+        # windows without an end appear later
+        "SELECT date_trunc('DAY', since) AS d, count(*) AS c FROM Onlys GROUP BY d",
         "SELECT g.since, y.i FROM Gaps g LEFT JOIN Y y ON y.ts BETWEEN g.since AND g.last",
         "SELECT i, count(*) OVER (ORDER BY ts ROWS BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING) AS n FROM X",
         "SELECT i, ts, sum(i) OVER (PARTITION BY k) AS n FROM X",

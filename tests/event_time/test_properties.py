@@ -29,7 +29,8 @@ Once := {SUMS} EMIT STREAM AFTER WATERMARK;
 Later := {SUMS} EMIT STREAM AFTER DELAY INTERVAL '4' MINUTES;
 Both := {SUMS} EMIT AFTER DELAY INTERVAL '4' MINUTES AND AFTER WATERMARK;
 Rated := SELECT s.wend, s.item, s.price * i.rate AS price FROM Sums s JOIN Item i ON i.item = s.item EMIT STREAM;
-Changes := SELECT undo AS taken_back, count(*) AS n FROM (SELECT wend, price FROM Sums EMIT STREAM) x GROUP BY undo EMIT STREAM;
+Changes := SELECT undo AS taken_back, count(*) AS n FROM (SELECT wend, price FROM Sums EMIT STREAM) x GROUP BY undo
+    EMIT STREAM;
 Ordered := SELECT STREAM bidtime, price FROM Bid;
 """
 

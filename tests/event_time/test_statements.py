@@ -18,23 +18,28 @@ from tests.event_time.cases import FOLDER, at
 from tests.event_time.test_producers import rows
 
 PLAYED = {
-    "test_rows_come_out_in_order_once_no_earlier_one_can_come": """union_waits union_bound_releases union_earlier_row_goes_first
+    "test_rows_come_out_in_order_once_no_earlier_one_can_come": """union_waits union_bound_releases
+    union_earlier_row_goes_first
         union_pauses_first_set union_bound_1ms_short union_equal_rowtimes bound_never_goes_back named_two_producers
         named_slowest_producer_bound named_p2_late_row_rejected named_p1_closes named_newcomer_barges_in
         named_newcomer_out_of_sequence producer_breaks_own_bound""",
     "test_a_sort_waits_for_greater_times_and_drops_what_comes_after": "tsort_basic tsort_late_dropped tsort_null_ts",
     "test_a_group_comes_out_when_a_row_or_bound_reaches_its_end": """groupby_row_triggers groupby_bound_triggers
         weather_groupby_day weather_groupby_day_bound weather_groupby_city_bound""",
-    "test_a_window_over_rowtime_is_closed_at_both_ends_and_comes_out_at_once": "window_sum_with_bounds weather_over_day_city",
-    "test_windows_count_both_ends_and_readers_see_rows_and_bounds": "noon_trade_in_two_windows sliding5s_counts api_reader",
+    "test_a_window_over_rowtime_is_closed_at_both_ends_and_comes_out_at_once": "window_sum_with_bounds "
+    "weather_over_day_city",
+    "test_windows_count_both_ends_and_readers_see_rows_and_bounds": "noon_trade_in_two_windows sliding5s_counts "
+    "api_reader",
     "test_streams_meet_within_their_windows": """join2_inner_both_windows join3_right_one_window join5_left_one_window
         join6_left_both_windows""",
-    "test_bounds_let_batches_unmatched_rows_and_closed_windows_out": """join_bound_closes_outer join_no_bound_holds orderby_batch
+    "test_bounds_let_batches_unmatched_rows_and_closed_windows_out": """join_bound_closes_outer join_no_bound_holds
+    orderby_batch
         stagger_window closed_window_needs_strict""",
     "test_bounds_epochs_and_restarts_never_change_results": "results_never_change",
     "test_row_operators_pass_bounds_on": "filter_passes_bounds project_passes_bounds implicit_bound split_train",
     "test_late_rows_are_judged_by_the_clock_and_told_at_powers_of_ten": "late_rows_discarded late_row_logging",
-    "test_what_no_stream_can_do_is_an_error": """nonmonotonic_rowtime_expr groupby_nonmonotonic_rejected tsort_requires_alias
+    "test_what_no_stream_can_do_is_an_error": """nonmonotonic_rowtime_expr groupby_nonmonotonic_rejected
+    tsort_requires_alias
         tsort_type orderby_nonmonotonic union_only""",
     "test_sorted_streams_that_have_an_order_are_fine": "api_sql_cannot",
 }

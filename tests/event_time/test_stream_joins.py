@@ -1,4 +1,5 @@
-"""SELECT STREAM over joins of two streams within windows, and with ORDER BY in batches: the recorded cases, with and without bounds."""
+"""SELECT STREAM over joins of two streams within windows, and with ORDER BY in batches: the recorded cases, with and
+without bounds."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ QUERIES = {
     "join2_inner_both_windows": f"ROWTIME, s.orderid, {S_TIME}, {O_TIME} FROM _o {WINDOW} AS o JOIN _s {WINDOW} AS s",
     "join3_right_one_window": f"ROWTIME, s.orderid, {O_TIME} FROM _o {WINDOW} AS o RIGHT JOIN _s AS s",
     "join5_left_one_window": f"ROWTIME, o.orderid, {O_TIME} FROM _o {WINDOW} AS o LEFT JOIN _s AS s",
-    "join6_left_both_windows": f"ROWTIME, o.orderid, {S_TIME}, {O_TIME} FROM _o {WINDOW} AS o LEFT JOIN _s {WINDOW} AS s",
+    "join6_left_both_windows": f"ROWTIME, o.orderid, {S_TIME}, {O_TIME} FROM _o {WINDOW} AS o LEFT JOIN _s {WINDOW} "
+    "AS s",
     "full": f"o.orderid, s.orderid AS shipment FROM _o {WINDOW} AS o FULL JOIN _s {WINDOW} AS s",
 }
 VIEWS = {name: f"V{n}" for n, name in enumerate(QUERIES)}
@@ -78,10 +80,12 @@ Alone := SELECT STREAM ROWTIME, o.orderid, s.orderid AS other FROM _o OVER (RANG
          LEFT JOIN _s OVER (RANGE INTERVAL '1' MINUTE PRECEDING) AS s ON o.orderid = s.orderid;
 CREATE STREAM Trades (amount INT);
 _Hours := SELECT DISTINCT FLOOR(rowtime TO HOUR) + INTERVAL 1 HOUR AS ends FROM Trades;
-Closed := SELECT h.ends, count(*) AS n FROM _Hours h JOIN Trades t ON t.rowtime BETWEEN h.ends - INTERVAL 1 HOUR AND h.ends
+Closed := SELECT h.ends, count(*) AS n FROM _Hours h JOIN Trades t ON t.rowtime BETWEEN h.ends - INTERVAL 1 HOUR
+    AND h.ends
           GROUP BY h.ends EMIT STREAM AFTER WATERMARK;
 CREATE STREAM Events (event_time TIMESTAMP, ticker STRING, WATERMARK FOR event_time) LATE KEEP;
-Stagger := SELECT FLOOR(event_time TO MINUTE) AS m, ticker, count(*) AS n FROM Events GROUP BY FLOOR(event_time TO MINUTE), ticker
+Stagger := SELECT FLOOR(event_time TO MINUTE) AS m, ticker, count(*) AS n FROM Events
+    GROUP BY FLOOR(event_time TO MINUTE), ticker
            EMIT STREAM AFTER DELAY INTERVAL 1 MINUTE;
 """
 
@@ -173,7 +177,8 @@ def wb_times(wb: Workbench, view: str) -> list[Any]:
     [
         ("SELECT STREAM o.orderid FROM _o OVER (ROWS 3 PRECEDING) AS o JOIN _s AS s ON o.orderid = s.orderid", "B5105"),
         (
-            "SELECT o.orderid FROM _o OVER (RANGE INTERVAL '1' MINUTE PRECEDING) AS o JOIN _s AS s ON o.orderid = s.orderid",
+            "SELECT o.orderid FROM _o OVER (RANGE INTERVAL '1' MINUTE PRECEDING) AS o JOIN _s AS s ON o.orderid = "
+            "s.orderid",
             "B3027",
         ),
         ("SELECT STREAM o.orderid FROM _o AS o JOIN _s AS s ON o.orderid = s.orderid JOIN _s AS r ON TRUE", "B5011"),

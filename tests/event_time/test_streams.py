@@ -94,7 +94,8 @@ def test_a_sort_waits_for_greater_times_and_drops_what_comes_after(
 GROUPS = """CREATE STREAM s (a INT);
 CREATE STREAM w (city STRING, temp INT);
 Minutes := SELECT STREAM FLOOR(s.ROWTIME TO MINUTE) AS m, COUNT(*) AS n FROM s GROUP BY FLOOR(s.ROWTIME TO MINUTE);
-Days := SELECT STREAM FLOOR(w.ROWTIME TO DAY) AS d, MIN(temp) AS lo, MAX(temp) AS hi FROM w GROUP BY FLOOR(w.ROWTIME TO DAY);
+Days := SELECT STREAM FLOOR(w.ROWTIME TO DAY) AS d, MIN(temp) AS lo, MAX(temp) AS hi FROM w
+    GROUP BY FLOOR(w.ROWTIME TO DAY);
 Cities := SELECT STREAM FLOOR(w.ROWTIME TO DAY) AS d, city, MIN(temp) AS lo, MAX(temp) AS hi
           FROM w GROUP BY FLOOR(w.ROWTIME TO DAY), city;
 Ends := SELECT d, rowtime AS t FROM Days;

@@ -1,4 +1,5 @@
-"""Tumble, Hop, Cumulate and Session with offsets, in the paper's and in Flink's words: rows by definition, whatever the epochs."""
+"""Tumble, Hop, Cumulate and Session with offsets, in the paper's and in Flink's words: rows by definition, whatever the
+epochs."""
 
 from __future__ import annotations
 
@@ -25,11 +26,14 @@ hop := SELECT n, wstart, wend
        FROM Hop({DATA}, dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '4' MINUTES, offset => INTERVAL '1' MINUTES);
 gaps := SELECT n, wstart, wend FROM Hop({DATA}, dur => INTERVAL '3' MINUTES, hopsize => INTERVAL '5' MINUTES);
 cumulate := SELECT n, wstart, wend
-            FROM Cumulate({DATA}, dur => INTERVAL '12' MINUTES, hopsize => INTERVAL '4' MINUTES, offset => INTERVAL '2' MINUTES);
+            FROM Cumulate({DATA}, dur => INTERVAL '12' MINUTES, hopsize => INTERVAL '4' MINUTES,
+            offset => INTERVAL '2' MINUTES);
 session := SELECT n, wstart, wend FROM Session({DATA}, key => DESCRIPTOR(item), gap => INTERVAL '5' MINUTES);
-sessions := SELECT wstart, wend, item, count(*) AS n FROM Session({DATA}, key => DESCRIPTOR(item), gap => INTERVAL '5' MINUTES)
+sessions := SELECT wstart, wend, item, count(*) AS n FROM Session({DATA}, key => DESCRIPTOR(item),
+    gap => INTERVAL '5' MINUTES)
             GROUP BY wstart, wend, item;
-closed := SELECT wstart, wend, item, count(*) AS n FROM Session({DATA}, key => DESCRIPTOR(item), gap => INTERVAL '5' MINUTES)
+closed := SELECT wstart, wend, item, count(*) AS n FROM Session({DATA}, key => DESCRIPTOR(item),
+    gap => INTERVAL '5' MINUTES)
           GROUP BY wstart, wend, item EMIT STREAM AFTER WATERMARK;
 """
 Bid = tuple[int, str, int | None]
@@ -79,19 +83,23 @@ def minutes(rows: list[dict[str, Any]]) -> list[list[Any]]:
             (TimeWindowKind.TUMBLE, 10, 0, 3, ()),
         ),
         (
-            f"Hop({DATA}, dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '4' MINUTES, offset => INTERVAL '1' MINUTES)",
-            "HOP(DATA => TABLE _Bid, TIMECOL => DESCRIPTOR(bidtime), SLIDE => INTERVAL '4' MINUTES, SIZE => INTERVAL '10' MINUTES, "
-            "OFFSET => INTERVAL '1' MINUTES)",
+            f"Hop({DATA}, dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '4' MINUTES, offset => INTERVAL '1' "
+            "MINUTES)",
+            "HOP(DATA => TABLE _Bid, TIMECOL => DESCRIPTOR(bidtime), SLIDE => INTERVAL '4' MINUTES, SIZE => INTERVAL "
+            "'10' MINUTES, OFFSET => INTERVAL '1' MINUTES)",
             (TimeWindowKind.HOP, 10, 4, 1, ()),
         ),
         (
-            f"Hop({DATA}, dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '4' MINUTES, offset => INTERVAL '-1' MINUTES)",
+            f"Hop({DATA}, dur => INTERVAL '10' MINUTES, hopsize => INTERVAL '4' MINUTES, offset => INTERVAL '-1' "
+            "MINUTES)",
             "HOP(TABLE _Bid, DESCRIPTOR(bidtime), INTERVAL '4' MINUTES, INTERVAL '10' MINUTES, INTERVAL '-1' MINUTES)",
             (TimeWindowKind.HOP, 10, 4, -1, ()),
         ),
         (
-            f"Cumulate({DATA}, dur => INTERVAL '12' MINUTES, hopsize => INTERVAL '4' MINUTES, offset => INTERVAL '2' MINUTES)",
-            "CUMULATE(TABLE _Bid, DESCRIPTOR(bidtime), INTERVAL '4' MINUTES, INTERVAL '12' MINUTES, INTERVAL '2' MINUTES)",
+            f"Cumulate({DATA}, dur => INTERVAL '12' MINUTES, hopsize => INTERVAL '4' MINUTES, offset => INTERVAL '2' "
+            "MINUTES)",
+            "CUMULATE(TABLE _Bid, DESCRIPTOR(bidtime), INTERVAL '4' MINUTES, INTERVAL '12' MINUTES, INTERVAL '2' "
+            "MINUTES)",
             (TimeWindowKind.CUMULATE, 12, 4, 2, ()),
         ),
         (

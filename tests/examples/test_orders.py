@@ -1,4 +1,5 @@
-"""The example `orders`: views over a real broker and a real Postgres are what DuckDB says, and what goes out is the views."""
+"""The example `orders`: views over a real broker and a real Postgres are what DuckDB says, and what goes out is the
+views."""
 
 from __future__ import annotations
 

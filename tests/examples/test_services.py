@@ -1,4 +1,5 @@
-"""The examples `cards` and `logistics`: views, answers and alerts are what DuckDB says of the same rows, in whatever epochs they come."""
+"""The examples `cards` and `logistics`: views, answers and alerts are what DuckDB says of the same rows, in whatever
+epochs they come."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def ends_of_epochs(seed: int, days: int, epochs: int) -> list[int]:
 
 
 def check_queries(wb: Any, example: str, database: duckdb.DuckDBPyConnection) -> None:
-    """The answer to each `queries/*.graphql`, which has one field, is what the file `.sql` beside it gives in DuckDB."""
+    """The answer to each `queries/*.graphql`, which has one field, is what the file `.sql` beside it gives in
+    DuckDB."""
     for path in sorted((EXAMPLES / example / "queries").glob("*.graphql")):
         answer = wb.graphql(path.read_text())
         assert "errors" not in answer, (path.name, answer)

@@ -45,7 +45,8 @@ def check_views(wb: Any, example: str, database: duckdb.DuckDBPyConnection, besi
 
 
 def shared(rows: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with the columns that the others have too: a nested table's key of its parent is hidden here, and seen there."""
+    """The rows with the columns that the others have too: a nested table's key of its parent is hidden here, and seen
+    there."""
     names = {name.lower() for name in others[0]} if others else set()
     return [{k: v for k, v in row.items() if k.lower() in names} for row in rows]
 

@@ -1,6 +1,8 @@
-"""A cluster of Kafka as a model: topics with their logs, transactions, compaction, retention, rights; and its side of a client.
+"""A cluster of Kafka as a model: topics with their logs, transactions, compaction, retention, rights; and its side of a
+client.
 
-In: what producers and administrators do. Out: answers as `topics.Cluster` and `ranges.RangeReader` give them, without a broker.
+In: what producers and administrators do. Out: answers as `topics.Cluster` and `ranges.RangeReader` give them, without a
+broker.
 """
 
 from __future__ import annotations

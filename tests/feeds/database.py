@@ -1,7 +1,8 @@
 """A database that a store follows, and what becomes of it: the model of the walks.
 
-In: a folder. Out: a server of its own with two tables, what applications and administrators do to them, runs of a store, and whether the
-store's rows are those of the tables. A run that ends with a diagnostic of the list has its hint carried out, statement by statement.
+In: a folder. Out: a server of its own with two tables, what applications and administrators do to them, runs of a
+store, and whether the store's rows are those of the tables. A run that ends with a diagnostic of the list has its hint
+carried out, statement by statement.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ PLAIN = (
     "ALTER TABLE plain ALTER b SET STORAGE EXTERNAL",
 )
 PARTED = (
-    "CREATE TABLE parted (id bigint, day int, a int, u uuid NOT NULL DEFAULT gen_random_uuid(), t text, PRIMARY KEY (id, day))"
-    " PARTITION BY RANGE (day)",
+    "CREATE TABLE parted (id bigint, day int, a int, u uuid NOT NULL DEFAULT gen_random_uuid(), t text, PRIMARY KEY "
+    "(id, day)) PARTITION BY RANGE (day)",
     "ALTER TABLE parted ALTER t SET STORAGE EXTERNAL",
 )
 PUBLICATIONS = (

@@ -1,6 +1,7 @@
 """A follower of a source without Spark: it opens feeds as a run does, and keeps the rows that they bring.
 
-In: a script's imports, a project's text. Out: per input its rows by key, as after each epoch. Offsets go through JSON, as in its row.
+In: a script's imports, a project's text. Out: per input its rows by key, as after each epoch. Offsets go through JSON,
+as in its row.
 """
 
 from __future__ import annotations

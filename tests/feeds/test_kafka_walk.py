@@ -1,8 +1,9 @@
 """Random walks over a cluster: each message of a topic is read once, in order, and a table has the newest of each key.
 
-The model is a cluster whose topics come, go, are made anew, get partitions, are compacted, lose their oldest messages, and are not listed
-for a while (a right is taken away); transactions that stay open, are committed or aborted; and runs that are killed before their commit, or
-go on all the time. No broker is started: the feeds ask the model. Where a run ends with a diagnostic, its hint is carried out.
+The model is a cluster whose topics come, go, are made anew, get partitions, are compacted, lose their oldest messages,
+and are not listed for a while (a right is taken away); transactions that stay open, are committed or aborted; and runs
+that are killed before their commit, or go on all the time. No broker is started: the feeds ask the model. Where a run
+ends with a diagnostic, its hint is carried out.
 """
 
 from __future__ import annotations

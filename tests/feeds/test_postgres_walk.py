@@ -1,8 +1,9 @@
 """Random walks over a database: whatever is done to its tables, a run ends with them, or with a hint that leads there.
 
-The rules do what applications, migrations, administrators and accidents do: rows, DDL, partitions, publications, slots, open transactions,
-crashes of runs and of the server, dumps and disks that are put back. After each run the rows that its feeds have brought are those of the
-tables by SQL, or the run has ended with a diagnostic of the list; then its hint is carried out until they are.
+The rules do what applications, migrations, administrators and accidents do: rows, DDL, partitions, publications, slots,
+open transactions, crashes of runs and of the server, dumps and disks that are put back. After each run the rows that
+its feeds have brought are those of the tables by SQL, or the run has ended with a diagnostic of the list; then its hint
+is carried out until they are.
 """
 
 from __future__ import annotations
@@ -87,7 +88,10 @@ class Walk(RuleBasedStateMachine):
     @rule(id_=NUMBERS, commits=st.booleans())
     def transaction(self, id_: int, commits: bool) -> None:
         end, a = "COMMIT" if commits else "ROLLBACK", self.name("a")
-        text = f"DELETE FROM plain WHERE id = {id_}; INSERT INTO plain (id, n, {a}) VALUES ({id_}, {id_ + 100}, 0); DELETE FROM parted"
+        text = (
+            f"DELETE FROM plain WHERE id = {id_}; INSERT INTO plain (id, n, {a}) VALUES ({id_}, {id_ + 100}, 0); "
+            "DELETE FROM parted"
+        )
         self.do(f"BEGIN; {text}; {end}")
 
     @rule(id_=NUMBERS)

@@ -1,4 +1,5 @@
-"""Frames in and out without Spark: what fits a table's columns, which errors tell what does not, and rows as frames and HTML."""
+"""Frames in and out without Spark: what fits a table's columns, which errors tell what does not, and rows as frames and
+HTML."""
 
 from __future__ import annotations
 
@@ -175,14 +176,17 @@ def test_unlike_maps_stay_apart() -> None:
 
 
 MISTAKES: dict[str, tuple[Any, str, str]] = {
-    "unknown column": (lambda: pd.DataFrame({"id": [1], "nam": ["x"]}), "B6002", 'the frame for "Item" has a column "nam"'),
+    "unknown column": (lambda: pd.DataFrame({"id": [1], "nam": ["x"]}), "B6002", 'the frame for "Item" has a column '
+                                                                                 '"nam"'),
     "columns without names": (lambda: pd.DataFrame([[1]]), "B6002", 'has a column "0"'),
-    "wrong type": (lambda: pl.DataFrame({"id": [1, 2], "weight": ["1.5", "x"]}), "B6001", "row 2 of \"Item\": 'x' is not a DOUBLE"),
+    "wrong type": (lambda: pl.DataFrame({"id": [1, 2], "weight": ["1.5", "x"]}), "B6001",
+                   "row 2 of \"Item\": 'x' is not a DOUBLE"),
     "fraction": (lambda: pd.DataFrame({"id": [1.0, 1.5]}), "B6001", 'row 2 of "Item": 1.5 is not a BIGINT'),
     "too large": (lambda: pl.DataFrame({"id": [1], "small": [2**40]}), "B6001", 'is not an INT for column "small"'),
     "a number for a text": (lambda: pa.table({"id": [1], "name": [5]}), "B6001", '5 is not a STRING for column "name"'),
     "seconds for months": (
-        lambda: pa.table({"id": [1], "since": pa.array([5], pa.duration("s"))}), "B6001", "is not an INTERVAL YEAR TO MONTH"
+        lambda: pa.table({"id": [1], "since": pa.array([5], pa.duration("s"))}), "B6001",
+        "is not an INTERVAL YEAR TO MONTH"
     ),
     "nanoseconds": (
         lambda: pd.DataFrame({"id": [1], "at": [pd.Timestamp("2024-01-01 00:00:00.000000001")]}), "B6001", 'column "at"'
@@ -190,7 +194,8 @@ MISTAKES: dict[str, tuple[Any, str, str]] = {
     "nanoseconds in dicts": (
         lambda: [{"id": 1, "at": pd.Timestamp("2024-01-01 00:00:00.000000001")}], "B6001", 'column "at"'
     ),
-    "NULL": (lambda: pd.DataFrame({"id": pd.array([1, None], dtype="Int64")}), "B6003", 'row 2 of "Item" has no value for "id"'),
+    "NULL": (lambda: pd.DataFrame({"id": pd.array([1, None], dtype="Int64")}), "B6003",
+             'row 2 of "Item" has no value for "id"'),
     "key missing": (lambda: pd.DataFrame({"name": ["x"]}), "B6003", 'row 1 of "Item" has no value for "id"'),
     "two names": (lambda: pd.DataFrame([[1, 2]], columns=["id", "id"]), "B6015", 'two columns "id"'),
     "two spellings": (lambda: pl.DataFrame({"id": [1], "ID": [1]}), "B6015", 'two columns for "id"'),

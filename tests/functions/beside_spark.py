@@ -1,6 +1,7 @@
 """Calls of all functions with arguments of all types: what Belvedere says of each and what Spark's analyzer says.
 
-In: names and numbers of arguments from the table of functions. Out: per call the type on either side, None where it is refused.
+In: names and numbers of arguments from the table of functions. Out: per call the type on either side, None where it is
+refused.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def our_types(calls: Iterable[str]) -> dict[str, str | None]:
 
 
 def spark_types(spark: Any, calls: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The type that Spark's analyzer gives each call; None where it refuses it. Calls that have a type here are analysed together."""
+    """The type that Spark's analyzer gives each call; None where it refuses it. Calls that have a type here are
+    analysed together."""
     columns = ", ".join(f"CAST(NULL AS {t.replace(': ', ':')}) AS {n}" for n, t in {"id": "INT", **COLUMNS}.items())
     rows = spark.sql(f"SELECT {columns}")
     found: dict[str, str | None] = {}

@@ -1,4 +1,5 @@
-"""The type of every call beside that which Spark's analyzer gives it: nothing is typed or refused otherwise without a reason."""
+"""The type of every call beside that which Spark's analyzer gives it: nothing is typed or refused otherwise without a
+reason."""
 
 from __future__ import annotations
 
@@ -49,12 +50,12 @@ REFUSED = {
 """Functions of which some calls are refused that Spark takes, and why."""
 LEFT_TO_SPARK = frozenset(
     (
-        "bitmap_count schema_of_csv schema_of_json schema_of_xml xpath xpath_boolean xpath_double xpath_float xpath_int "
-        "xpath_long xpath_number xpath_short xpath_string approx_percentile arg_max arg_min argmax argmin array_append "
-        "array_insert array_position array_prepend array_remove array_repeat array_sort collect date_add date_diff dateadd "
-        "datediff decode flatten format_number from_utc_timestamp nth_value overlay percentile_approx pmod sequence "
-        "sort_array timestampadd timestampdiff to_binary to_char to_utc_timestamp to_varchar try_add try_divide "
-        "try_element_at try_mod try_multiply try_subtract week"
+        "bitmap_count schema_of_csv schema_of_json schema_of_xml xpath xpath_boolean xpath_double xpath_float "
+        "xpath_int xpath_long xpath_number xpath_short xpath_string approx_percentile arg_max arg_min argmax argmin "
+        "array_append array_insert array_position array_prepend array_remove array_repeat array_sort collect date_add "
+        "date_diff dateadd datediff decode flatten format_number from_utc_timestamp nth_value overlay "
+        "percentile_approx pmod sequence sort_array timestampadd timestampdiff to_binary to_char to_utc_timestamp "
+        "to_varchar try_add try_divide try_element_at try_mod try_multiply try_subtract week"
     ).split()
 )
 """Functions of which Spark refuses calls that `check` accepts: `check --spark` and `run` tell (B3070)."""

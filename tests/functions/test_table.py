@@ -1,4 +1,5 @@
-"""Every row of the table of functions is consistent with itself, with the parser, with the stores and with WINDOW BY."""
+"""Every row of the table of functions is consistent with itself, with the parser, with the stores and with WINDOW
+BY."""
 
 from __future__ import annotations
 

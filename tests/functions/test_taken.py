@@ -12,10 +12,14 @@ from belvedere.functions.function_table import ARITY
 from belvedere.functions.untyped import COUNTED
 from tests.depth import at_night
 
-TABLE = """CREATE TABLE T (id INT, s STRING, ts TIMESTAMP, y BINARY, m MAP<STRING, INT>, a ARRAY<INT>, f ARRAY<FLOAT>, r STRUCT<q: INT>,
+TABLE = """CREATE TABLE T (id INT, s STRING, ts TIMESTAMP, y BINARY, m MAP<STRING, INT>, a ARRAY<INT>, f ARRAY<FLOAT>,
+    r STRUCT<q: INT>,
                 PRIMARY KEY (id));
 """
-COLUMNS = "CAST(1 AS INT) AS id, 'a' AS s, timestamp'2024-01-01' AS ts, x'00' AS y, map('a', 1) AS m, array(1) AS a, struct(1 AS q) AS r"
+COLUMNS = (
+    "CAST(1 AS INT) AS id, 'a' AS s, timestamp'2024-01-01' AS ts, x'00' AS y, map('a', 1) AS m, array(1) AS a, "
+    "struct(1 AS q) AS r"
+)
 FITTING = {
     "t": "ts",
     "i": "id",
@@ -78,11 +82,15 @@ def test_arguments_that_do_not_fit_are_refused(call: str, types: str) -> None:
 
 def test_arguments_that_fit_are_taken() -> None:
     calls = (
-        "CAST(luhn_check(id) AS BOOLEAN)", "CAST(from_csv(s, 'a INT', map('sep', ';')) AS STRING)", "CAST(xpath(s, NULL) AS STRING)",
+        "CAST(luhn_check(id) AS BOOLEAN)", "CAST(from_csv(s, 'a INT', map('sep', ';')) AS STRING)",
+        "CAST(xpath(s, NULL) AS STRING)",
         "CAST(string(ts) AS STRING)",
-        "CAST(aes_decrypt(s, y, 'ECB') AS STRING)", "CAST(convert_timezone('UTC', s, ts) AS TIMESTAMP_NTZ)", "CAST(to_xml(r) AS STRING)",
-        "CAST(vector_norm(f, 2.0) AS DOUBLE)", "array_join(array(s), ',')", "size(m)", "array_contains(a, 1)", "reverse(a)", "concat(a, a)",
-        "CAST(kll_sketch_get_rank_bigint(y, id) AS DOUBLE)", "slice(a, 1, 2)", "substring(y, 1, 2)", "map_contains_key(m, s)",
+        "CAST(aes_decrypt(s, y, 'ECB') AS STRING)", "CAST(convert_timezone('UTC', s, ts) AS TIMESTAMP_NTZ)",
+        "CAST(to_xml(r) AS STRING)",
+        "CAST(vector_norm(f, 2.0) AS DOUBLE)", "array_join(array(s), ',')", "size(m)", "array_contains(a, 1)",
+        "reverse(a)", "concat(a, a)",
+        "CAST(kll_sketch_get_rank_bigint(y, id) AS DOUBLE)", "slice(a, 1, 2)", "substring(y, 1, 2)",
+        "map_contains_key(m, s)",
     )  # fmt: skip
     compiled = compile_script(TABLE + "".join(f"V{i} := SELECT {call} AS x FROM T;\n" for i, call in enumerate(calls)))
     assert compiled.ok, compiled.diagnostics

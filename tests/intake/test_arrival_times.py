@@ -1,4 +1,5 @@
-"""`_ingest_time` is the clock at which a row arrived, `_uid` its place among all rows: however rows are cut into epochs."""
+"""`_ingest_time` is the clock at which a row arrived, `_uid` its place among all rows: however rows are cut into
+epochs."""
 
 from __future__ import annotations
 

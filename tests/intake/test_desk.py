@@ -1,4 +1,5 @@
-"""The desk: an answered row is in the journal, once; what is late is decided by the bounds as they are; a failed write changes nothing."""
+"""The desk: an answered row is in the journal, once; what is late is decided by the bounds as they are; a failed write
+changes nothing."""
 
 from __future__ import annotations
 
@@ -155,7 +156,8 @@ def test_producers_come_and_go(counter: Counter) -> None:
 
 
 def test_rows_that_come_during_an_epoch_are_judged_by_the_bound_that_it_ends_with(counter: Counter) -> None:
-    """The epoch passes over a producer that has been silent: rows of that one are late from then on, not only after the commit."""
+    """The epoch passes over a producer that has been silent: rows of that one are late from then on, not only after the
+    commit."""
     counter.take(push("Idling", {"bidtime": at("8:00"), "price": 1}, producer="slow"))
     counter.take(push("Idling", {"bidtime": at("9:00"), "price": 2}, producer="fast"))
     counter.now += timedelta(seconds=20)
@@ -270,7 +272,8 @@ def test_a_full_disk_changes_nothing(counter: Counter, monkeypatch: pytest.Monke
 def test_a_key_whose_rows_were_not_written_is_not_known_after_a_restart(
     counter: Counter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new segment begins with the known keys: those of the records that follow must not be there before the records are."""
+    """A new segment begins with the known keys: those of the records that follow must not be there before the records
+    are."""
     counter.take(push("Orders", {"ticker": "a"}, key="k"))
     monkeypatch.setattr(journal_module, "SEGMENT_BYTES", 10)
     write, calls = os.write, []

@@ -68,7 +68,8 @@ def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
 def written(
     folder: Path, records: int, since: int = 0, id_: str = "mine", is_other: bool = False
 ) -> tuple[str, Path, list[int]]:
-    """A journal of one segment behind record `since`: its id, its file, and where each record ends (the header first)."""
+    """A journal of one segment behind record `since`: its id, its file, and where each record ends (the header
+    first)."""
     journal = Journal(folder, JournalPosition(id_, since))
     ends = []
     for number in range(1, records + 1):
@@ -336,7 +337,8 @@ def test_a_segment_that_is_begun_too_late_is_none(
 
 
 def test_records_that_were_written_but_not_answered_stay_once_they_were_read(tmp_path: Path) -> None:
-    """It was suspended between the write and the sync: the other one has read the record, and it must not be cut off again."""
+    """It was suspended between the write and the sync: the other one has read the record, and it must not be cut off
+    again."""
     first = Journal(tmp_path / "j", JournalPosition(), owner="first")
     first.append([b"one"])
     taken: list[Journal] = []
@@ -376,7 +378,8 @@ def test_a_broken_claim_is_no_claim(tmp_path: Path, text: bytes) -> None:
 
 
 def spent_by_a_suspended_one(folder: Path) -> tuple[Journal, Journal]:
-    """A journal that a second process took over, whose first segment is gone; the one that was suspended has begun a segment late."""
+    """A journal that a second process took over, whose first segment is gone; the one that was suspended has begun a
+    segment late."""
     first = Journal(folder, JournalPosition("id"), owner="first")
     first.append([b"one", b"two"])
     first.committed(2)
@@ -456,7 +459,8 @@ def test_who_took_over_and_wrote_nothing_leaves_no_way_for_late_records(tmp_path
 
 
 def test_the_newest_term_says_which_late_segments_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The third process read a late record of the first one, before the second one began a segment late that knows nothing of it."""
+    """The third process read a late record of the first one, before the second one began a segment late that knows
+    nothing of it."""
     monkeypatch.setattr(module, "SEGMENT_BYTES", 0)
     first = Journal(tmp_path / "j", JournalPosition("id"), owner="first")
     first.append([b"one"])

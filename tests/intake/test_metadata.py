@@ -20,7 +20,8 @@ from belvedere.time.intake_entries import AcceptedRows
 SCRIPT = """
 CREATE STREAM Orders (item STRING, at TIMESTAMP METADATA FROM 'timestamp', id STRING METADATA FROM 'uuid',
                       customer BIGINT METADATA FROM 'auth.app.user', WATERMARK FOR at AS at) KEEP 1 DAY;
-CREATE TABLE Notes (owner STRING NOT NULL METADATA FROM 'auth.sub', name STRING, text STRING, PRIMARY KEY (owner, name));
+CREATE TABLE Notes (owner STRING NOT NULL METADATA FROM 'auth.sub', name STRING, text STRING, PRIMARY KEY (owner,
+    name));
 CREATE TABLE Carts (id STRING METADATA FROM 'uuid', item STRING, PRIMARY KEY (id));
 """
 CATALOG = compile_script(SCRIPT).catalog

@@ -135,7 +135,10 @@ def test_protobuf(bus: Bus, tmp_path: Path, spark: Any, descriptors: Path) -> No
     first, second = (message(kinds, {"id": n, "city": "Köln"}) for n in (1, 2**40))
     bus.send(name, first, second, b"\xff")
     columns = 'columns = { id = "INT", city = "STRING", nr = "INT" }\n'
-    table = f'[sources.bus.tables.Orders]\ntopic = "{name}"\n{columns}schema = "{descriptors}/order.desc"\nmessage = "shop.Order"\n'
+    table = (
+        f'[sources.bus.tables.Orders]\ntopic = "{name}"\n{columns}schema = "{descriptors}/order.desc"\nmessage = '
+        '"shop.Order"\n'
+    )
     project(tmp_path, source(bus, table, 'format = "protobuf"\n'), "IMPORT bus.Orders;")
     orders = looked_at(tmp_path)["Orders"]
     assert (orders["rows"], orders["fit"]) == (3, 1)

@@ -237,7 +237,8 @@ class Cluster:
 
 def test_a_topic_that_is_not_listed_keeps_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "belvedere.toml").write_text(
-        '[sources.bus]\nconnector = "kafka"\nservers = "x:1"\n[sources.bus.tables.T]\ntopic = "/p./"\ncolumns = { id = "BIGINT" }\n'
+        '[sources.bus]\nconnector = "kafka"\nservers = "x:1"\n[sources.bus.tables.T]\ntopic = "/p./"\ncolumns = { id '
+        '= "BIGINT" }\n'
     )
     project = load_project(tmp_path)
     catalog = compile_script("IMPORT bus.T;", path=tmp_path / "s.sqrl", project=project).catalog

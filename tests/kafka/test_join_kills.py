@@ -1,6 +1,8 @@
-"""kill -9 of the run, the broker and the source's Postgres in any order: orders by Kafka, customers by change feed, their join to Kafka.
+"""kill -9 of the run, the broker and the source's Postgres in any order: orders by Kafka, customers by change feed,
+their join to Kafka.
 
-At the end the view is the answer over topic and table, and whoever reads committed messages sees each of its changes once, in order.
+At the end the view is the answer over topic and table, and whoever reads committed messages sees each of its changes
+once, in order.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ COLUMNS = (
     Column("place", pa.struct([("x", pa.int64()), ("label", pa.string())])),
 )
 TEXTS = [
-    b'{"id": 1, "name": "\\u00e9\\u2028", "ratio": 1e3, "ok": true, "at": "2020-01-01T00:00:00+02:00", "day": "2020-02-29"}',
+    b'{"id": 1, "name": "\\u00e9\\u2028", "ratio": 1e3, "ok": true, "at": "2020-01-01T00:00:00+02:00", "day": '
+    b'"2020-02-29"}',
     b'{"id": 2, "small": 127, "parts": [1, null], "place": {"label": "a", "more": 1}, "extra": {"a": [1]}}',
     b'{"id": 3, "small": 128}',
     b'{"id": "4"}',

@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.nightly, linux]
 SCRIPT = """
 IMPORT bus.Orders WATERMARK FOR at AS at - INTERVAL 1 HOUR;
 Totals := SELECT city, sum(amount) AS amount, count(*) AS n, max(n) AS last FROM Orders GROUP BY city;
-Spans := SELECT window_end, count(*) AS n, sum(amount) AS amount FROM Tumble(Orders, at, INTERVAL 10 MINUTES) GROUP BY window_end;
+Spans := SELECT window_end, count(*) AS n, sum(amount) AS amount FROM Tumble(Orders, at, INTERVAL 10 MINUTES)
+    GROUP BY window_end;
 EXPORT Totals TO bus.Totals;
 EXPORT Spans TO bus.Spans;
 """
@@ -43,7 +44,10 @@ columns = {{ n = "BIGINT", city = "STRING", amount = "BIGINT", at = "TIMESTAMP" 
 connector = "kafka"
 servers = "{address}"
 """
-TOTALS = "SELECT 'ö' || n % 1000 AS city, sum(n % 997)::BIGINT AS amount, count(*) AS n, max(n) AS last FROM numbers GROUP BY 1"
+TOTALS = (
+    "SELECT 'ö' || n % 1000 AS city, sum(n % 997)::BIGINT AS amount, count(*) AS n, max(n) AS last FROM numbers "
+    "GROUP BY 1"
+)
 SPANS = "SELECT n // 6000 + 1 AS span, count(*) AS n, sum(n % 997)::BIGINT AS amount FROM numbers GROUP BY 1"
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 PARTITIONS = 8

@@ -1,4 +1,5 @@
-"""Messages of Protobuf, with a descriptor set of the project and with a schema registry: what comes out, what is refused."""
+"""Messages of Protobuf, with a descriptor set of the project and with a schema registry: what comes out, what is
+refused."""
 
 from __future__ import annotations
 
@@ -299,8 +300,8 @@ def test_a_topic_as_a_stream(bus: Bus, spark: Any, tmp_path: Path, descriptors: 
     )
     (tmp_path / "order.desc").write_bytes((descriptors / "order.desc").read_bytes())
     script = (
-        "IMPORT bus.Orders;\nSeen := SELECT id, i, kind, counts['x'] AS x, by_number[-5].lat AS lat, get(places, 0).label AS label, "
-        "by_hand, wrapped, at, took > INTERVAL '-2' SECOND AS soon FROM Orders;"
+        "IMPORT bus.Orders;\nSeen := SELECT id, i, kind, counts['x'] AS x, by_number[-5].lat AS lat, get(places, "
+        "0).label AS label, by_hand, wrapped, at, took > INTERVAL '-2' SECOND AS soon FROM Orders;"
     )
     loop = Loop(spark, tmp_path, script, PROJECT.format(address=bus.address) + TABLE.format(topic=topic))
     loop.once()

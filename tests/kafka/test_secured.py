@@ -1,4 +1,5 @@
-"""A broker that wants encryption and passwords: settings from the environment; what is refused is told, and holds nothing up."""
+"""A broker that wants encryption and passwords: settings from the environment; what is refused is told, and holds
+nothing up."""
 
 from __future__ import annotations
 

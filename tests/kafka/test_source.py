@@ -24,7 +24,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 def project(bus: Bus, topic: str, table: str = "", source: str = "") -> str:
     named = f'topic = "{topic}"\n{table}'
-    return f'[sources.bus]\nconnector = "kafka"\nservers = "{bus.address}"\n{source}\n[sources.bus.tables.Orders]\n{named}\n'
+    return (
+        '[sources.bus]\nconnector = "kafka"\nservers = '
+        f'"{bus.address}"\n{source}\n[sources.bus.tables.Orders]\n{named}\n'
+    )
 
 
 COLUMNS = 'columns = { id = "BIGINT", city = "STRING", amount = "INT" }'
@@ -227,7 +230,8 @@ def test_the_bound_is_the_least_over_partitions(bus: Bus, spark: Any, tmp_path: 
     topic = bus.topic(2)
     script = """
     IMPORT bus.Orders WATERMARK FOR at AS at LATE DROP;
-    Hours := SELECT window_end, count(*) AS n FROM Tumble(Orders, at, INTERVAL 1 HOUR) GROUP BY window_end EMIT STREAM AFTER WATERMARK;
+    Hours := SELECT window_end, count(*) AS n FROM Tumble(Orders, at, INTERVAL 1 HOUR) GROUP BY window_end
+        EMIT STREAM AFTER WATERMARK;
     """
     columns = 'columns = { id = "BIGINT", at = "TIMESTAMP" }'
     loop = Loop(spark, tmp_path, script, project(bus, topic, columns))

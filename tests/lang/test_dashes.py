@@ -13,7 +13,8 @@ from belvedere.syntax.fmt.script_layout import format_script
 SCRIPT = """CREATE TABLE order-items (id INT, qty INT, PRIMARY KEY (id));
 CREATE STREAM stock-2024 (id INT, qty INT) KEEP 7 DAYS;
 order-items.less := qty-1;
-net-items := SELECT o.id, o.qty-s.qty AS d FROM order-items o JOIN stock-2024 s ON o.id = s.id WHERE o.qty-s.qty IS DISTINCT FROM o.id-1;
+net-items := SELECT o.id, o.qty-s.qty AS d FROM order-items o JOIN stock-2024 s ON o.id = s.id
+    WHERE o.qty-s.qty IS DISTINCT FROM o.id-1;
 Late := DISTINCT stock-2024 ON id ORDER BY qty;
 by-item(id INT) := SELECT d-1 AS e FROM (SELECT * FROM net-items) WHERE id = :id;
 One := SELECT 1 AS x;two-b := SELECT 2 AS x;

@@ -31,12 +31,15 @@ def columns(schema: pa.Schema) -> dict[str, pa.DataType]:
 def test_json_lines(tmp_path: Path) -> None:
     file = tmp_path / "T.json"
     file.write_text(
-        '{"i": 1, "d": 1, "s": "x", "b": true, "t": "2024-01-01T00:00:00Z", "day": "2024-02-29", "n": null, "big": 1e30}\n'
+        '{"i": 1, "d": 1, "s": "x", "b": true, "t": "2024-01-01T00:00:00Z", "day": "2024-02-29", '
+        '"n": null, "big": 1e30}\n'
         "not json\n\n"
-        '{"i": 9223372036854775807, "d": 1.5, "s": "2024-01-01", "t": "2024-01-01 10:00:00.123+02:00", "late": "x", "big": 1}\n'
+        '{"i": 9223372036854775807, "d": 1.5, "s": "2024-01-01", "t": "2024-01-01 10:00:00.123+02:00", '
+        '"late": "x", "big": 1}\n'
     )
     assert columns(infer_file(file)) == {
-        "i": pa.int64(), "d": pa.float64(), "s": pa.string(), "b": pa.bool_(), "t": TIMESTAMP, "day": pa.date32(), "n": pa.string(),
+        "i": pa.int64(), "d": pa.float64(), "s": pa.string(), "b": pa.bool_(), "t": TIMESTAMP, "day": pa.date32(),
+        "n": pa.string(),
         "big": pa.float64(), "late": pa.string(),
     }  # fmt: skip
 
@@ -70,7 +73,8 @@ def test_csv(tmp_path: Path) -> None:
     )
     schema = source_table(Source("s", path=tmp_path, options={"null": "NA"}), "T").schema
     assert columns(schema) == {
-        "id": pa.int64(), "zip": pa.string(), "price": pa.float64(), "when": TIMESTAMP, "note": pa.string(), "empty": pa.string(),
+        "id": pa.int64(), "zip": pa.string(), "price": pa.float64(), "when": TIMESTAMP, "note": pa.string(),
+        "empty": pa.string(),
         "flag": pa.bool_(),
     }  # fmt: skip
 
@@ -166,8 +170,10 @@ def test_an_alias_is_written_as_it_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("12", pa.int64()), ("+0", pa.int64()), ("00", pa.string()), ("0.5", pa.float64()), (".5", pa.float64()), ("1e3", pa.float64()),
-        ("1.2.3", pa.string()), ("TRUE", pa.bool_()), ("99999999999999999999", pa.decimal128(38, 0)), ("2024-13-01", pa.string()),
+        ("12", pa.int64()), ("+0", pa.int64()), ("00", pa.string()), ("0.5", pa.float64()), (".5", pa.float64()),
+        ("1e3", pa.float64()),
+        ("1.2.3", pa.string()), ("TRUE", pa.bool_()), ("99999999999999999999", pa.decimal128(38, 0)),
+        ("2024-13-01", pa.string()),
         ("2024-01-01T25:00:00", pa.string()), ("NaN", pa.float64()), ("-", pa.string()), (".", pa.string()),
     ],
 )  # fmt: skip

@@ -60,27 +60,27 @@ def test_a_delay_of_is_a_watermark_below_its_column() -> None:
 
 SAME = {
     "Tumbled": (
-        "SELECT k, TUMBLE_START(ts, INTERVAL '5' MINUTE) AS s, TUMBLE_ROWTIME(ts, INTERVAL '5' MINUTE) AS r, count(*) AS n FROM X "
-        "GROUP BY k, TUMBLE(ts, INTERVAL '5' MINUTE)",
-        "SELECT k, window_start AS s, window_time AS r, count(*) AS n FROM TUMBLE(TABLE X, DESCRIPTOR(ts), INTERVAL '5' MINUTE) "
-        "GROUP BY k, window_start, window_end, window_time",
+        "SELECT k, TUMBLE_START(ts, INTERVAL '5' MINUTE) AS s, TUMBLE_ROWTIME(ts, INTERVAL '5' MINUTE) AS r, count(*) "
+        "AS n FROM X GROUP BY k, TUMBLE(ts, INTERVAL '5' MINUTE)",
+        "SELECT k, window_start AS s, window_time AS r, count(*) AS n FROM TUMBLE(TABLE X, DESCRIPTOR(ts), INTERVAL "
+        "'5' MINUTE) GROUP BY k, window_start, window_end, window_time",
     ),
     "Hopped": (
         "SELECT HOP_END(ts, INTERVAL '1' MINUTE, INTERVAL '5' MINUTE) AS e, sum(i) AS n FROM X "
         "GROUP BY HOP(ts, INTERVAL '1' MINUTE, INTERVAL '5' MINUTE)",
-        "SELECT window_end AS e, sum(i) AS n FROM HOP(TABLE X, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '5' MINUTE) "
-        "GROUP BY window_start, window_end",
+        "SELECT window_end AS e, sum(i) AS n FROM HOP(TABLE X, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '5' "
+        "MINUTE) GROUP BY window_start, window_end",
     ),
     "Sessions": (
-        "SELECT k, SESSION_START(ts, INTERVAL '2' MINUTE) AS s, SESSION_END(ts, INTERVAL '2' MINUTE) AS e, count(*) AS n FROM X "
-        "GROUP BY k, SESSION(ts, INTERVAL '2' MINUTE)",
-        "SELECT k, window_start AS s, window_end AS e, count(*) AS n "
-        "FROM SESSION(TABLE X PARTITION BY k, DESCRIPTOR(ts), INTERVAL '2' MINUTE) GROUP BY k, window_start, window_end",
+        "SELECT k, SESSION_START(ts, INTERVAL '2' MINUTE) AS s, SESSION_END(ts, INTERVAL '2' MINUTE) AS e, count(*) "
+        "AS n FROM X GROUP BY k, SESSION(ts, INTERVAL '2' MINUTE)",
+        "SELECT k, window_start AS s, window_end AS e, count(*) AS n FROM SESSION(TABLE X PARTITION BY k, "
+        "DESCRIPTOR(ts), INTERVAL '2' MINUTE) GROUP BY k, window_start, window_end",
     ),
     "Times": (
         "SELECT window_time(window) AS t, count(*) AS n FROM X GROUP BY window(ts, '5 minutes')",
-        "SELECT window_end - INTERVAL '1' MICROSECOND AS t, count(*) AS n FROM TUMBLE(TABLE X, DESCRIPTOR(ts), INTERVAL '5' MINUTE) "
-        "GROUP BY window_start, window_end",
+        "SELECT window_end - INTERVAL '1' MICROSECOND AS t, count(*) AS n FROM TUMBLE(TABLE X, DESCRIPTOR(ts), "
+        "INTERVAL '5' MINUTE) GROUP BY window_start, window_end",
     ),
 }
 

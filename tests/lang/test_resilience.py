@@ -1,4 +1,5 @@
-"""Whatever the text, reading it gives statements and diagnostics, never an exception; and layout keeps what was read."""
+"""Whatever the text, reading it gives statements and diagnostics, never an exception; and layout keeps what was
+read."""
 
 from __future__ import annotations
 
@@ -116,7 +117,10 @@ def comments(text: str) -> list[str]:
 
 
 def test_what_could_not_be_read_is_not_missed_again() -> None:
-    broken = "CREATE STREAM t (a INT b INT)\nV := SELECT a FROM t\nW := SELECT FROM V\nX := SELECT * FROM W\nY := SELECT z FROM nowhere\n"
+    broken = (
+        "CREATE STREAM t (a INT b INT)\nV := SELECT a FROM t\nW := SELECT FROM V\nX := SELECT * FROM W\nY := "
+        "SELECT z FROM nowhere\n"
+    )
     assert [d.code for d in compile_script(broken).diagnostics] == ["B1001", "B1002", "B2001"]
 
 

@@ -1,4 +1,5 @@
-"""Calls that round a time down here and return a number in Spark: a warning for each function, with spellings that are the same in both."""
+"""Calls that round a time down here and return a number in Spark: a warning for each function, with spellings that are
+the same in both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Nothing that a query says is dropped: each argument of each class of the parser's trees is read, or refused by name and place."""
+"""Nothing that a query says is dropped: each argument of each class of the parser's trees is read, or refused by name
+and place."""
 
 from __future__ import annotations
 
@@ -90,7 +91,8 @@ REFUSED = [
     ("SELECT sum(x) OVER (ORDER BY id ROWS 1 PRECEDING EXCLUDE CURRENT ROW) AS s FROM O", "B3040", "", "own value"),
     ("SELECT sum(x) OVER (ORDER BY id GROUPS 1 PRECEDING) AS s FROM O", "B3040", "", "ROWS or RANGE"),
     ("SELECT sum(x) OVER (w ORDER BY y) AS s FROM O WINDOW w AS (PARTITION BY y)", "B3040", "", "without the name"),
-    ("SELECT sum(x) OVER v AS s FROM O WINDOW w AS (PARTITION BY y), v AS (w ORDER BY id)", "B3040", "", "without the name"),
+    ("SELECT sum(x) OVER v AS s FROM O WINDOW w AS (PARTITION BY y), v AS (w ORDER BY id)", "B3040", "",
+     "without the name"),
     ("SELECT id FROM O GROUP BY ALL id", "B3040", "GROUP BY ALL id", "all keys"),
     ("SELECT abs(e -> e) AS a FROM O", "B3001", "", ""),
     ("SELECT upper(str => js) AS a FROM O", "B3040", "upper(str => js)", "order"),
@@ -131,7 +133,8 @@ REFUSED = [
     ("SELECT m FROM O INTERSECT SELECT m FROM O", "B3053", "", "map_entries(m)"),
     ("SELECT m FROM O EXCEPT ALL SELECT m FROM O", "B3053", "", "map_entries(m)"),
     ("SELECT id FROM O ORDER BY rand() LIMIT 3", "B3006", "rand()", "now()"),
-    ("SELECT id FROM O ORDER BY monotonically_increasing_id() LIMIT 3", "B3006", "monotonically_increasing_id()", "_uid"),
+    ("SELECT id FROM O ORDER BY monotonically_increasing_id() LIMIT 3", "B3006", "monotonically_increasing_id()",
+     "_uid"),
     ("SELECT id FROM O UNION ALL SELECT id FROM O ORDER BY uuid() LIMIT 3", "B3006", "uuid()", "_uid"),
     ("SELECT id FROM O ORDER BY size(shuffle(l)) LIMIT 3", "B3006", "shuffle(l)", "_uid"),
     ("SELECT id FROM O WHERE EXISTS (SELECT 1 FROM O p WHERE rand() > 0.5)", "B3006", "rand()", "now()"),
@@ -172,7 +175,8 @@ READ_RIGHT = [
     "SELECT id, e FROM O LATERAL VIEW inline_outer(input => transform(l, x -> struct(x AS e))) AS e",
     "SELECT id, inline(input => transform(l, x -> struct(x AS e))) FROM O",
     "SELECT id, posexplode_outer(collection => l) FROM O",
-    "TABLE O |> SET x = y, y = x + 1 |> DROP l, m |> AS p |> WHERE p.x > 1 |> EXTEND p.x + 1 AS z |> SELECT id, z |> LIMIT 3",
+    "TABLE O |> SET x = y, y = x + 1 |> DROP l, m |> AS p |> WHERE p.x > 1 |> EXTEND p.x + 1 AS z |> SELECT id, z |> "
+    "LIMIT 3",
     "(SELECT id, x FROM O) |> AGGREGATE count(*) AS n GROUP BY x |> UNION ALL (SELECT x, id FROM O) |> ORDER BY n",
     "SELECT id FROM O SORT BY x",
     "SELECT id FROM O LIMIT 2 * 3",

@@ -1,4 +1,5 @@
-"""Random queries over the tables of `spark_queries`, as text: for tests that no query ends in a traceback or a plan that Spark refuses."""
+"""Random queries over the tables of `spark_queries`, as text: for tests that no query ends in a traceback or a plan
+that Spark refuses."""
 
 from __future__ import annotations
 
@@ -57,7 +58,10 @@ def query(draw: st.DrawFn) -> str:
         key = draw(st.sampled_from(["a.k", "a.x", "b.k", "upper(a.k)", "a.id % 2"]))
         function = draw(st.sampled_from(["sum", "max", "min", "avg", "count"]))
         having = f" HAVING {function}({draw(st.sampled_from(NUMBERS))}) > 1" if draw(st.booleans()) else ""
-        return f"SELECT {key} AS g, {function}({draw(number(1))}) AS v, count(*) AS n {source}{where} GROUP BY {key}{having}"
+        return (
+            f"SELECT {key} AS g, {function}({draw(number(1))}) AS v, count(*) AS n {source}{where} GROUP BY "
+            f"{key}{having}"
+        )
     distinct = draw(st.sampled_from(["", "DISTINCT "]))
     text = f"SELECT {distinct}{draw(number())} AS p, {draw(st.sampled_from(TEXTS))} AS q, a.id AS r {source}{where}"
     if draw(st.integers(0, 3)) == 0:

@@ -1,23 +1,28 @@
-# ruff: noqa: E501
 """Queries whose lowered plans must answer as Spark itself does, and expressions whose types must be Spark's."""
 
 TABLES = """
 CREATE TABLE a (id INT, k STRING, x INT, d DECIMAL(10,2), f DOUBLE, t TIMESTAMP, b BOOLEAN);
 CREATE TABLE b (id INT, k STRING, y BIGINT, e DECIMAL(5,3), day DATE);
-CREATE TABLE c (n INT, tags ARRAY<STRING>, m MAP<STRING, INT>, s STRUCT<p: INT, q: STRUCT<r: STRING>>, os ARRAY<STRUCT<u: INT, v: STRING>>);
+CREATE TABLE c (n INT, tags ARRAY<STRING>, m MAP<STRING, INT>, s STRUCT<p: INT, q: STRUCT<r: STRING>>,
+  os ARRAY<STRUCT<u: INT, v: STRING>>);
 """
 
 ROWS = {
-    "a": """VALUES (1,'p',10,1.50,1.5,TIMESTAMP'2024-01-01 00:00:30',true), (2,'q',NULL,2.25,-0.5,TIMESTAMP'2024-01-01 00:01:10',false),
-        (3,'p',7,NULL,2.5,NULL,NULL), (4,NULL,7,9.99,NULL,TIMESTAMP'2023-12-31 23:59:59',true), (5,'r',-3,0.01,3.5,TIMESTAMP'2024-02-01 10:00:00',false),
+    "a": """VALUES (1,'p',10,1.50,1.5,TIMESTAMP'2024-01-01 00:00:30',true),
+        (2,'q',NULL,2.25,-0.5,TIMESTAMP'2024-01-01 00:01:10',false),
+        (3,'p',7,NULL,2.5,NULL,NULL), (4,NULL,7,9.99,NULL,TIMESTAMP'2023-12-31 23:59:59',true),
+        (5,'r',-3,0.01,3.5,TIMESTAMP'2024-02-01 10:00:00',false),
         (6,'q',10,2.25,1.5,TIMESTAMP'2024-01-01 00:01:10',true)""",
-    "b": """VALUES (1,'p',100,1.125,DATE'2024-01-01'), (1,'p',NULL,2.5,DATE'2024-01-02'), (3,'q',300,NULL,NULL), (NULL,'s',400,0.5,DATE'2020-02-29'),
+    "b": """VALUES (1,'p',100,1.125,DATE'2024-01-01'), (1,'p',NULL,2.5,DATE'2024-01-02'), (3,'q',300,NULL,NULL),
+        (NULL,'s',400,0.5,DATE'2020-02-29'),
         (7,NULL,7,9.999,DATE'1969-12-31')""",
-    "c": """VALUES (1,array('u','v'),map('a',1,'b',2),named_struct('p',1,'q',named_struct('r','deep')),array(named_struct('u',1,'v','one'),named_struct('u',2,'v','two'))),
+    "c": """VALUES (1,array('u','v'),map('a',1,'b',2),named_struct('p',1,'q',named_struct('r','deep')),
+        array(named_struct('u',1,'v','one'),named_struct('u',2,'v','two'))),
         (2,array(),map(),NULL,array()), (3,NULL,NULL,named_struct('p',NULL,'q',NULL),NULL)""",
 }
 
-QUERIES = """
+QUERIES = (
+    """
 SELECT * FROM a
 SELECT x, y FROM (SELECT x FROM a), (SELECT y FROM b)
 SELECT k AS one, k AS other, count(*) AS n FROM a GROUP BY 1, 2
@@ -123,7 +128,8 @@ SELECT n, posexplode(tags) AS (i, tag) FROM c
 SELECT n, inline(os) FROM c
 SELECT n, s.p, s.q.r, c.s.q.r AS r2 FROM c
 SELECT n, tags[0] AS first, m['a'] AS ma, size(tags) AS z FROM c WHERE size(tags) > 0
-SELECT n, transform(tags, t -> concat(t, '!')) AS t, filter(tags, t -> t > 'u') AS g, exists(tags, t -> t = 'v') AS e FROM c
+SELECT n, transform(tags, t -> concat(t, '!')) AS t, filter(tags, t -> t > 'u') AS g, exists(tags, t -> t = 'v') AS e
+    FROM c
 SELECT n, aggregate(transform(os, o -> o.u), 0, (acc, u) -> acc + u) AS total FROM c
 SELECT n, os.u AS us, os[0].v AS v0 FROM c WHERE size(os) > 0
 SELECT k, collect_list(x) AS xs, max_by(id, x) AS m, bool_or(b) AS bb FROM a WHERE id <> 6 GROUP BY k
@@ -155,17 +161,24 @@ SELECT id, (id, x) AS p, (id, x) < (x, id) AS q, (x, 1) <=> (x, id) AS r, (x, 1)
 SELECT k, count(DISTINCT (x, b)) AS n FROM a GROUP BY k
 SELECT id FROM a WHERE k LIKE ANY ('p%', '%q') OR k NOT LIKE ALL ('r', 's')
 SELECT id, k LIKE ALL ('p%', '%p') AS l, k NOT LIKE ANY ('p%', 'q') AS m, k NOT LIKE ALL ('p', NULL) AS n FROM a
-SELECT k, listagg(x, '-') WITHIN GROUP (ORDER BY x DESC) AS l, string_agg(k, ',') WITHIN GROUP (ORDER BY id) AS m FROM a GROUP BY k
-SELECT k, listagg(DISTINCT x, '-') WITHIN GROUP (ORDER BY x) AS l, listagg(k) WITHIN GROUP (ORDER BY id) FILTER (WHERE id > 2) AS m FROM a GROUP BY k
-SELECT b, mode() WITHIN GROUP (ORDER BY x) AS m, percentile_disc(0.4) WITHIN GROUP (ORDER BY x DESC) AS p, percentile_disc(0) WITHIN GROUP (ORDER BY d) AS q FROM a GROUP BY b
-SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY f) FILTER (WHERE id > 1) AS p, percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FILTER (WHERE id > 1) AS q, percentile_disc(1) WITHIN GROUP (ORDER BY id) AS r FROM a
+SELECT k, listagg(x, '-') WITHIN GROUP (ORDER BY x DESC) AS l, string_agg(k, ',') WITHIN GROUP (ORDER BY id) AS m
+    FROM a GROUP BY k
+SELECT k, listagg(DISTINCT x, '-') WITHIN GROUP (ORDER BY x) AS l, listagg(k) WITHIN GROUP (ORDER BY id) FILTER (WHERE
+    id > 2) AS m FROM a GROUP BY k
+SELECT b, mode() WITHIN GROUP (ORDER BY x) AS m, percentile_disc(0.4) WITHIN GROUP (ORDER BY x DESC) AS p,
+    percentile_disc(0) WITHIN GROUP (ORDER BY d) AS q FROM a GROUP BY b
+SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY f) FILTER (WHERE id > 1) AS p,
+    percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FILTER (WHERE id > 1) AS q,
+    percentile_disc(1) WITHIN GROUP (ORDER BY id) AS r FROM a
 SELECT * FROM (SELECT k, x, b FROM a) PIVOT (sum(x) FOR k IN ('p', 'q' AS queue))
-SELECT * FROM (SELECT k, x, b FROM a) PIVOT (sum(x) AS s, count(*), count(x) AS n FOR (k, b) IN (('p', true) AS p, ('r', false), ('z', true) AS z))
+SELECT * FROM (SELECT k, x, b FROM a) PIVOT (sum(x) AS s, count(*), count(x) AS n FOR (k, b) IN (('p', true) AS p,
+    ('r', false), ('z', true) AS z))
 SELECT * FROM (SELECT id, x, y FROM a JOIN b USING (id)) UNPIVOT (v FOR name IN (x AS ex, y))
 SELECT * FROM (SELECT id, x, d, f FROM a) UNPIVOT INCLUDE NULLS ((v, w) FOR name IN ((x, d), (d, f) AS df)) AS u
 SELECT k, b, x, count(*) AS n FROM a GROUP BY k, b, x GROUPING SETS ((b), (k, b), ())
 SELECT k, b, grouping__id, count(*) AS n FROM a GROUP BY k, b WITH CUBE
-SELECT id, from_utc_timestamp(t, 'Europe/Berlin') AS u, to_utc_timestamp(t, '+05:30') AS v, to_char(d, '999.99') AS w FROM a
+SELECT id, from_utc_timestamp(t, 'Europe/Berlin') AS u, to_utc_timestamp(t, '+05:30') AS v, to_char(d, '999.99') AS w
+    FROM a
 SELECT r.id AS i, a.id AS j FROM range(4) AS r LEFT JOIN a ON a.id = r.id
 SELECT id FROM range(7, 1, -2)
 SELECT n, p, q FROM c LATERAL VIEW json_tuple(to_json(m), 'a', 'b') j AS p, q
@@ -179,8 +192,10 @@ FROM a |> AGGREGATE count(*) AS n, sum(x) AS s GROUP BY k AS kk |> WHERE n > 1
 FROM a |> SELECT k, x |> AGGREGATE count(*) AS n GROUP BY 2, 1
 FROM a |> AGGREGATE count(*) AS n GROUP BY 1 AS one
 FROM a |> SELECT k |> AGGREGATE GROUP BY 1
-SELECT unix_micros(TIMESTAMP_NTZ '2020-01-01 00:00:00.5') AS u, unix_millis(TIMESTAMP_NTZ '2020-01-01 00:00:00.5') AS m FROM a
-SELECT TIMESTAMP '2020-01-31 00:00:00' + try_make_interval(1, 1, 1, 1, 5, 6, 7.5) AS t, DATE '2020-01-01' + try_make_interval(2147483647, 2) AS d FROM a
+SELECT unix_micros(TIMESTAMP_NTZ '2020-01-01 00:00:00.5') AS u, unix_millis(TIMESTAMP_NTZ '2020-01-01 00:00:00.5') AS m
+    FROM a
+SELECT TIMESTAMP '2020-01-31 00:00:00' + try_make_interval(1, 1, 1, 1, 5, 6, 7.5) AS t,
+    DATE '2020-01-01' + try_make_interval(2147483647, 2) AS d FROM a
 FROM a |> WHERE x > 5 |> LEFT JOIN b USING (id) |> SELECT DISTINCT x, y
 FROM a |> AS q |> SELECT q.id |> INTERSECT (SELECT id FROM b)
 SELECT id FROM a UNION ALL SELECT id FROM b |> WHERE id = 1
@@ -189,9 +204,13 @@ VALUES (1, 2), (3, 4) AS v(p, q) |> SELECT p + q AS r
 SELECT k, x, count(*) AS n FROM a GROUP BY GROUPING SETS ((k), (k), ROLLUP (k, x))
 SELECT (k, x) AS p, count(*) AS n FROM a GROUP BY (k, x)
 SELECT id, parse_json('{"a": {"b": [1]}}'):a.b[0]::INT AS v FROM a
-""".strip().split("\n")
+""".strip()
+    .replace("\n    ", " ")
+    .split("\n")
+)
 
-EXPRESSIONS = """
+EXPRESSIONS = (
+    """
 1
 10000000000
 1.5
@@ -500,9 +519,13 @@ to_json(parse_json('{"b":1}'))
 parse_json('{"p": {"q": 7}}'):p.q::INT
 aes_decrypt(X'00', '0000111122223333')
 jaro_winkler_similarity(a.k, 'p')
-""".strip().split("\n")
+""".strip()
+    .replace("\n    ", " ")
+    .split("\n")
+)
 
-AGGREGATES = """
+AGGREGATES = (
+    """
 count(*)
 count(x)
 count(DISTINCT x, k)
@@ -575,4 +598,7 @@ sum(x) / count(*)
 sum(d) / 3
 coalesce(sum(d), 0)
 row_number() OVER (ORDER BY max(x))
-""".strip().split("\n")
+""".strip()
+    .replace("\n    ", " ")
+    .split("\n")
+)

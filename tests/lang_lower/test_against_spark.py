@@ -56,7 +56,8 @@ def tables(spark: Any) -> Any:
         casts = ", ".join(f"CAST(col{n + 1} AS {type_text(c.type)}) AS `{c.name}`" for n, c in enumerate(visible))
         spark.sql(f"SELECT {casts} FROM {rows}").createOrReplaceTempView(name)
         spark.sql(
-            f"SELECT *, row_number() OVER (ORDER BY {visible[0].name}) AS _uid, current_timestamp() AS _ingest_time FROM {name}"
+            f"SELECT *, row_number() OVER (ORDER BY {visible[0].name}) AS _uid, current_timestamp() AS _ingest_time "
+            f"FROM {name}"
         ).createOrReplaceTempView(f"{name}_kept")
     spark.sql("SELECT current_timestamp() AS _now").createOrReplaceTempView("clock")
     return spark
@@ -183,8 +184,10 @@ def test_spark_refuses_what_is_refused_for_its_arguments(spark: Any) -> None:
     assert answered == []
 
 
-OURS = "hour minute second percentile now localtimestamp any hash date_trunc from_json rank dense_rank percent_rank".split()
+OURS = (
+    "hour minute second percentile now localtimestamp any hash date_trunc from_json rank dense_rank percent_rank"
+).split()
 ONE_ARGUMENT = (
-    "abs sqrt median stddev bin upper trim hex length last_day weekday array_max bit_or timestamp_millis bool_and md5 crc32 soundex "
-    "unix_micros max hash dayname isnan url_decode".split()
+    "abs sqrt median stddev bin upper trim hex length last_day weekday array_max bit_or timestamp_millis bool_and md5 "
+    "crc32 soundex unix_micros max hash dayname isnan url_decode".split()
 )

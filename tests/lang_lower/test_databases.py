@@ -1,4 +1,5 @@
-"""What a database cannot compute when it is read is refused for scripts whose store lies in it, and for those whose store is not known."""
+"""What a database cannot compute when it is read is refused for scripts whose store lies in it, and for those whose
+store is not known."""
 
 from __future__ import annotations
 

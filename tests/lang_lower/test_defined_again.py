@@ -1,5 +1,5 @@
-# ruff: noqa: E501
-"""Names that are defined again, joins of relationships, columns of subscriptions, keys of windows, and columns of arrival."""
+"""Names that are defined again, joins of relationships, columns of subscriptions, keys of windows, and columns of
+arrival."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ def test_tables_that_a_condition_links_are_joined() -> None:
 
 
 def test_a_relationship_stays_with_the_definition_that_it_saw() -> None:
-    text = "A.r := JOIN B b ON b.id = _.id;\nB.twice := 2 * v;\nB := SELECT id + 1 AS id, v FROM B;\nB.w := v;\nV := SELECT r.twice FROM A a JOIN a.r r;\n"
+    text = (
+        "A.r := JOIN B b ON b.id = _.id;\nB.twice := 2 * v;\nB := SELECT id + 1 AS id, v FROM B;\nB.w := v;\nV := "
+        "SELECT r.twice FROM A a JOIN a.r r;\n"
+    )
     found = catalog(text)
     (link,) = (r for r in found.relationships if r.name == "r")
     assert link.target == "B~2"
@@ -90,7 +93,8 @@ def test_a_relationship_stays_with_the_definition_that_it_saw() -> None:
 
 def test_columns_of_subscriptions_are_columns_of_their_events() -> None:
     found = catalog(
-        "CREATE SUBSCRIPTION S ON CHANGE AS SELECT id, v FROM B;\nS.w := v + 1;\nS.x := w + S.v;\nN := SELECT x, _op FROM S;"
+        "CREATE SUBSCRIPTION S ON CHANGE AS SELECT id, v FROM B;\nS.w := v + 1;\nS.x := w + S.v;\nN := SELECT x, _op "
+        "FROM S;"
     )
     events = found.subscriptions["S"]
     assert [c.name for c in events.schema.visible] == ["id", "v", "w", "x", "_op", "_event_time", "_seq", "_old"]
@@ -120,22 +124,31 @@ def test_the_start_is_the_key_of_a_window() -> None:
     tumble = "TABLE(TUMBLE(TABLE _S, DESCRIPTOR(ts), INTERVAL '10' MINUTES))"
     found = catalog(
         f"V := SELECT window_start, count(*) AS n FROM {tumble} GROUP BY window_start, window_end;\n"
-        f"W := SELECT k, window_end AS e, window_start, sum(i) AS s FROM {tumble} GROUP BY window_end, k, window_start EMIT AFTER WATERMARK;\n"
-        "X := SELECT e, max(s) AS s FROM W GROUP BY window_start, e;\nY := SELECT window_start, max(s) AS s FROM W GROUP BY e;\n"
-        f"T := SELECT window_start, wend FROM (SELECT window_start, window_end AS wend, row_number() OVER (PARTITION BY window_start, "
-        f"window_end ORDER BY count(*) DESC) AS r FROM {tumble} GROUP BY window_start, window_end, k) WHERE r <= 3;\n"
+        f"W := SELECT k, window_end AS e, window_start, sum(i) AS s FROM {tumble} GROUP BY window_end, k, "
+        "window_start EMIT AFTER WATERMARK;\n"
+        "X := SELECT e, max(s) AS s FROM W GROUP BY window_start, e;\nY := SELECT window_start, max(s) AS s FROM W "
+        "GROUP BY e;\n"
+        "T := SELECT window_start, wend FROM (SELECT window_start, window_end AS wend, row_number() OVER (PARTITION "
+        f"BY window_start, window_end ORDER BY count(*) DESC) AS r FROM {tumble} GROUP BY window_start, window_end, "
+        "k) WHERE r <= 3;\n"
     )
     keys = {name: view.schema.key for name, view in found.views.items()}
     assert (keys["V"], keys["W"], keys["X"]) == (("window_start",), ("k", "window_start"), ("_window_start",))
-    session = "SELECT wstart, count(*) AS n FROM Session(data => TABLE(_S), timecol => DESCRIPTOR(ts), gap => INTERVAL '1' MINUTE) GROUP BY wstart, wend"
+    session = (
+        "SELECT wstart, count(*) AS n FROM Session(data => TABLE(_S), timecol => DESCRIPTOR(ts), gap => "
+        "INTERVAL '1' MINUTE) GROUP BY wstart, wend"
+    )
     assert len(catalog(f"V := {session};").views["V"].schema.key or ()) == 2, "of a session neither end tells the other"
 
 
 def test_columns_of_arrival_are_there_behind_views_that_clean() -> None:
-    clean = "CREATE STREAM T (id INT, v INT) KEEP 1 DAY;\nT := SELECT * FROM T WHERE v > 0;\nC := SELECT id, v + 1 AS w FROM T;\n"
+    clean = (
+        "CREATE STREAM T (id INT, v INT) KEEP 1 DAY;\nT := SELECT * FROM T WHERE v > 0;\nC := SELECT id, v + 1 AS "
+        "w FROM T;\n"
+    )
     found = catalog(
-        clean
-        + "D := DISTINCT C ON id ORDER BY _ingest_time DESC;\nE := SELECT w, _uid AS u FROM C;\nC.since := _ingest_time;\n"
+        clean + "D := DISTINCT C ON id ORDER BY _ingest_time DESC;\nE := SELECT w, _uid AS u FROM C;\nC.since := "
+        "_ingest_time;\n"
     )
     assert [c.name for c in found.views["T"].schema] == ["id", "v", "_uid"], "nothing more is stored"
     assert [c.name for c in found.views["D"].schema.visible] == ["id", "w"]
@@ -156,8 +169,14 @@ def test_columns_of_arrival_are_there_behind_views_that_clean() -> None:
 
 
 def test_joins_whose_rows_leave_are_not_told_and_late_rows_are() -> None:
-    streams = "CREATE STREAM _L (k INT, ts TIMESTAMP, WATERMARK FOR ts){};\nCREATE STREAM _R (k INT, ts TIMESTAMP, WATERMARK FOR ts){};\n"
-    join = "V := SELECT l.k, r.k AS rk, l.ts FROM _L l {} JOIN _R r ON l.k = r.k AND r.ts BETWEEN l.ts - INTERVAL 4 HOURS AND l.ts;"
+    streams = (
+        "CREATE STREAM _L (k INT, ts TIMESTAMP, WATERMARK FOR ts){};\nCREATE STREAM _R (k INT, ts TIMESTAMP, "
+        "WATERMARK FOR ts){};\n"
+    )
+    join = (
+        "V := SELECT l.k, r.k AS rk, l.ts FROM _L l {} JOIN _R r ON l.k = r.k AND r.ts BETWEEN l.ts - INTERVAL 4 "
+        "HOURS AND l.ts;"
+    )
     for kind in ("", "LEFT", "RIGHT", "FULL"):
         assert codes(streams.format("", "") + join.format(kind)) == [], kind
     (reported,) = (

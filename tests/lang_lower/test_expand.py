@@ -113,7 +113,8 @@ def test_a_limit_by_row_is_lateral() -> None:
 def test_subqueries_see_the_aliases_around() -> None:
     text = "V := SELECT p.sensorid FROM Placed p WHERE EXISTS (SELECT 1 FROM p.hall x WHERE x.city.name = 'Rome')"
     assert query_of(expansion(NAVIGATION + text, "V")) == (
-        "SELECT p.sensorid FROM Placed AS p WHERE EXISTS( SELECT 1 FROM Halls AS x WHERE x.hallid = p.hallid AND x.city.name = 'Rome' )"
+        "SELECT p.sensorid FROM Placed AS p WHERE EXISTS( SELECT 1 FROM Halls AS x WHERE x.hallid = p.hallid AND "
+        "x.city.name = 'Rome' )"
     )
 
 
@@ -123,12 +124,12 @@ TIMED = "CREATE STREAM T (id INT, ts TIMESTAMP, WATERMARK FOR ts);\n"
 @pytest.mark.parametrize(
     "query",
     [
-        "SELECT wend, COUNT(*) AS n FROM TUMBLE(data => TABLE(T), timecol => DESCRIPTOR(ts), dur => INTERVAL '5' MINUTE) "
-        "GROUP BY wend EMIT STREAM AFTER DELAY INTERVAL '6' MINUTE AND AFTER WATERMARK",
+        "SELECT wend, COUNT(*) AS n FROM TUMBLE(data => TABLE(T), timecol => DESCRIPTOR(ts), dur => INTERVAL '5' "
+        "MINUTE) GROUP BY wend EMIT STREAM AFTER DELAY INTERVAL '6' MINUTE AND AFTER WATERMARK",
         "SELECT window_end, COUNT(*) AS n FROM HOP(TABLE(T), DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '1' HOUR) "
         "GROUP BY window_end EMIT AFTER WATERMARK",
-        "SELECT window_end, id, COUNT(*) AS n FROM SESSION(TABLE(T) PARTITION BY id, DESCRIPTOR(ts), INTERVAL '5' MINUTE) AS x "
-        "GROUP BY window_end, id",
+        "SELECT window_end, id, COUNT(*) AS n FROM SESSION(TABLE(T) PARTITION BY id, DESCRIPTOR(ts), INTERVAL '5' "
+        "MINUTE) AS x GROUP BY window_end, id",
         "SELECT ts FROM T UNION ALL SELECT ts FROM T EMIT AFTER WATERMARK",
         "SELECT STREAM ts AS ROWTIME, id FROM T ORDER BY ts WITHIN INTERVAL '2' SECOND",
         "SELECT STREAM o.id FROM T OVER (RANGE INTERVAL '1' MINUTE PRECEDING) AS o LEFT JOIN T AS t ON o.id = t.id",

@@ -1,4 +1,5 @@
-"""`WITH ('connector' = ...)` of an input as a source of Belvedere's connectors; what has no counterpart is a warning at its place."""
+"""`WITH ('connector' = ...)` of an input as a source of Belvedere's connectors; what has no counterpart is a warning at
+its place."""
 
 from __future__ import annotations
 
@@ -78,9 +79,11 @@ def test_generated_rows_are_pushed(tmp_path: Path) -> None:
         ("'connector' = 'jdbc', 'url' = 'x'", "id INT", "'connector' = 'jdbc'", "no connector `jdbc`"),
         ("'path' = 'a'", "id INT", "'path' = 'a'", "`connector`"),
         ("'connector' = 'filesystem'", "id INT", "'connector' = 'filesystem'", "`path`"),
-        ("'connector' = 'filesystem', 'path' = 's3://b/a'", "id INT", "'connector' = 'filesystem'", "not on this machine"),
+        ("'connector' = 'filesystem', 'path' = 's3://b/a'", "id INT", "'connector' = 'filesystem'",
+         "not on this machine"),
         ("'connector' = 'filesystem', 'path' = 'a', 'format' = 'orc'", "id INT", "'format' = 'orc'", "`orc`"),
-        ("'connector' = 'filesystem', 'path' = 'a'", "id STRING METADATA FROM 'uuid'", "id STRING METADATA FROM 'uuid'", "METADATA"),
+        ("'connector' = 'filesystem', 'path' = 'a'", "id STRING METADATA FROM 'uuid'", "id STRING METADATA FROM "
+                                                                                       "'uuid'", "METADATA"),
     ],
 )  # fmt: skip
 def test_refused(tmp_path: Path, options: str, columns: str, place: str, said: str) -> None:

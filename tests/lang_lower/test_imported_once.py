@@ -58,14 +58,16 @@ def test_imports_of_one_script_are_one_instance_in_any_order(home: Path) -> None
 def test_a_second_name_reads_the_same_input(home: Path) -> None:
     found = compiled(
         home,
-        "IMPORT shared.Holders;\nIMPORT shared.Holders AS People;\nV := SELECT p.name, c.spent FROM People p JOIN p.cards c;",
+        "IMPORT shared.Holders;\nIMPORT shared.Holders AS People;\nV := SELECT p.name, c.spent FROM People p JOIN "
+        "p.cards c;",
     )
     assert found.ok, found.diagnostics
     assert [t.name for t in found.catalog.inputs.values() if "ayments" not in t.name] == ["Holders"]
     assert found.catalog.views["People"].schema.visible == found.catalog.inputs["Holders"].schema.visible
     again = compiled(
         home,
-        "IMPORT shared.Holders;\nHolders := SELECT card FROM Holders;\nIMPORT shared.Holders;\nV := SELECT name FROM Holders;",
+        "IMPORT shared.Holders;\nHolders := SELECT card FROM Holders;\nIMPORT shared.Holders;\nV := SELECT name FROM "
+        "Holders;",
     )
     assert again.ok, "the import gives the name back"
 
@@ -91,7 +93,8 @@ def test_private_columns_of_another_script_cannot_be_read(home: Path, query: str
 def test_what_rests_on_them_works(home: Path) -> None:
     found = compiled(
         home,
-        "IMPORT shared.*;\nCards.more := shown + 1;\nV := SELECT * FROM Cards;\nN := SELECT * FROM Cards NATURAL JOIN V;",
+        "IMPORT shared.*;\nCards.more := shown + 1;\nV := SELECT * FROM Cards;\nN := SELECT * FROM Cards NATURAL JOIN "
+        "V;",
     )
     assert found.ok, found.diagnostics
     for view in ("V", "N"):

@@ -1,4 +1,5 @@
-"""Query templates of another script come through IMPORT, with what they read, and what is private there stays private."""
+"""Query templates of another script come through IMPORT, with what they read, and what is private there stays
+private."""
 
 from __future__ import annotations
 

@@ -34,15 +34,19 @@ def compiled(text: str) -> Compiled:
         "Customers.x := max(sum(orders.items.price) / count(orders.items));",
         "Customers.x := WITH w AS (SELECT i.price FROM _.orders.items i) SELECT max(price) FROM w;",
         "Customers.x := SELECT sum(d.p) FROM (SELECT i.price * i.amount AS p FROM _.orders.items i) d;",
-        "Customers.x := SELECT d.sku, sum(d.p) AS p FROM (SELECT i.sku, i.price AS p FROM _.orders.items i) d GROUP BY d.sku;",
-        "V := SELECT c.id, sum(c.orders.items.price * c.orders.items.amount) AS x FROM Customers c ORDER BY count(c.orders) DESC;",
+        "Customers.x := SELECT d.sku, sum(d.p) AS p FROM (SELECT i.sku, i.price AS p FROM _.orders.items i) d GROUP "
+        "BY d.sku;",
+        "V := SELECT c.id, sum(c.orders.items.price * c.orders.items.amount) AS x FROM Customers c ORDER BY "
+        "count(c.orders) DESC;",
         "V := SELECT id FROM Customers WHERE count(orders) > 2 AND max(orders.items.price) > 3;",
         "V := SELECT city, sum(count(orders)) AS n FROM Customers GROUP BY city HAVING max(count(orders)) > 1;",
         "V := SELECT o.id FROM Orders o JOIN Customers c ON c.id = o.cust AND count(c.others) > 1;",
         "V := WITH w AS (SELECT name AS id, city FROM Customers) SELECT w.id, o.at FROM w JOIN w.orders o;",
         "V := SELECT w.name, max(w.orders.at) AS at FROM (SELECT name FROM Customers ORDER BY id LIMIT 3) w;",
-        "V := SELECT id FROM Customers c WHERE EXISTS (SELECT 1 FROM Other o WHERE EXISTS (SELECT 1 FROM c.orders q WHERE q.id = o.id));",
-        "V := DISTINCT Orders ON addr.city ORDER BY at DESC;\nW := SELECT DISTINCT addr.geo.lat, addr.city FROM Orders;",
+        "V := SELECT id FROM Customers c WHERE EXISTS (SELECT 1 FROM Other o WHERE EXISTS (SELECT 1 FROM c.orders q "
+        "WHERE q.id = o.id));",
+        "V := DISTINCT Orders ON addr.city ORDER BY at DESC;\nW := SELECT DISTINCT addr.geo.lat, addr.city FROM "
+        "Orders;",
     ],
 )  # fmt: skip
 def test_accepted(text: str) -> None:
@@ -56,9 +60,11 @@ def test_accepted(text: str) -> None:
         ("Customers.x := sum(orders.id * others.id);", "B4021", "others.id", "`orders` and of `others`"),
         ("Customers.x := max(sum(orders.id));", "B4021", "sum(orders.id)", "two steps"),
         ("V := SELECT id FROM (SELECT id FROM Customers) w JOIN w.nosuch n;", "B4001", "nosuch", "no relationship"),
-        ("V := SELECT w.n FROM (SELECT city, count(*) AS n FROM Customers GROUP BY city) w JOIN w.orders o;", "B4001", "orders", "w"),
+        ("V := SELECT w.n FROM (SELECT city, count(*) AS n FROM Customers GROUP BY city) w JOIN w.orders o;", "B4001",
+         "orders", "w"),
         ("V := SELECT w.id FROM (SELECT name FROM Customers) w JOIN w.orders o;", "B2002", "w.id", "no column"),
-        ("V := SELECT c.city, sum(c.orders.id) AS n FROM Customers c GROUP BY c.city;", "B4032", "c.orders.id", "more than one row"),
+        ("V := SELECT c.city, sum(c.orders.id) AS n FROM Customers c GROUP BY c.city;", "B4032", "c.orders.id",
+         "more than one row"),
         ("V := SELECT *, 1 AS id FROM Customers;", "B3043", "1 AS id", "`id`"),
         ("V := SELECT o.id, c.id FROM Orders o JOIN Customers c ON c.id = o.cust;", "B3043", "c.id", "`id`"),
     ],

@@ -1,4 +1,5 @@
-"""Views over views over views, each of which reads the one before it twice: what is said of a relation is found once."""
+"""Views over views over views, each of which reads the one before it twice: what is said of a relation is found
+once."""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ def test_each_view_is_judged_once(query: str) -> None:
     """With a judgement for each reader forty views would take 2**40 of them."""
     views = "".join(f"V{n + 1} := {query.format(n)};\n" for n in range(LENGTH))
     last = f"V{LENGTH}"
-    tail = f"Joined := SELECT v.id, s.at FROM {last} v JOIN S s ON v.id = s.id;\nNew := SUBSCRIBE ON ADD SELECT * FROM {last};\n"
+    tail = (
+        f"Joined := SELECT v.id, s.at FROM {last} v JOIN S s ON v.id = s.id;\nNew := SUBSCRIBE ON ADD SELECT * "
+        f"FROM {last};\n"
+    )
     compiled = compile_script(FIRST + views + tail)
     assert compiled.ok
     assert {d.code for d in compiled.diagnostics} <= {"B6120", "B5033"}

@@ -50,7 +50,8 @@ def test_nested_data_goes_as_deep_as_it_is() -> None:
 def test_a_nested_table_is_grouped_by_its_parent() -> None:
     found = catalog(
         """MonitorGroup.machines.machine := JOIN Machines m ON m.machineid = _.machineid
-        MonitorGroup.hours := SELECT hour(time) AS h, max(temp) AS t FROM _.machines.machine.sensors.readings GROUP BY h"""
+        MonitorGroup.hours := SELECT hour(time) AS h, max(temp) AS t FROM _.machines.machine.sensors.readings
+            GROUP BY h"""
     )
     view = found.views["MonitorGroup.hours"]
     assert view.schema.key == ("_groupid", "h")
@@ -60,7 +61,8 @@ def test_a_nested_table_is_grouped_by_its_parent() -> None:
 
 def test_columns_of_a_nested_table_keep_its_place() -> None:
     found = catalog(
-        "MonitorGroup.machines.n := count(parts)\nMonitorGroup.numMachines := count(machines)\nMonitorGroup.city := addr.city"
+        "MonitorGroup.machines.n := count(parts)\nMonitorGroup.numMachines := count(machines)\nMonitorGroup.city := "
+        "addr.city"
     )
     view = found.views["MonitorGroup.machines"]
     assert view.parent == "MonitorGroup"
@@ -116,7 +118,8 @@ def test_private_names_are_not_public() -> None:
 
 def test_templates_in_both_spellings() -> None:
     found = catalog(
-        "Q(m INT) := SELECT * FROM Sensors WHERE machineid = :m\nSELECT * FROM Sensors WHERE machineid = ? AND sensorid > :low"
+        "Q(m INT) := SELECT * FROM Sensors WHERE machineid = :m\nSELECT * FROM Sensors WHERE machineid = ? AND "
+        "sensorid > :low"
     )
     assert [p.name for p in found.templates["Q"].parameters] == ["m"]
     assert [(p.name, str(p.type)) for p in found.templates["query1"].parameters] == [("p1", "int32"), ("low", "int32")]
@@ -124,7 +127,8 @@ def test_templates_in_both_spellings() -> None:
 
 def test_subscriptions_observe_a_view() -> None:
     found = catalog(
-        "CREATE SUBSCRIPTION Hot ON CHANGE AS SELECT * FROM Readings WHERE temp > 100\nV := SELECT count(*) AS n FROM Hot"
+        "CREATE SUBSCRIPTION Hot ON CHANGE AS SELECT * FROM Readings WHERE temp > 100\nV := SELECT count(*) AS n FROM "
+        "Hot"
     )
     subscription = found.subscriptions["Hot"]
     assert subscription.view in found.views

@@ -15,7 +15,8 @@ TAKEN = {
     "N(i INT) := SUBSCRIBE SELECT a, b FROM T WHERE a > :i AND b <> 'x'": ["a", "b"],
     "N(i INT NOT NULL) := SUBSCRIBE SELECT * FROM T WHERE a = :i OR a + 1 = :i": ["a", "b", "t"],
     "N(i INT, s STRING = 'x') := STREAM ON ADD AS SELECT b FROM T WHERE (a = :i) AND b = :s": ["b"],
-    "CREATE SUBSCRIPTION N(i INT) ON DELETE AS SELECT x.v, y.b FROM U x JOIN T y ON y.a = x.k WHERE x.id = :i AND y.a <> :i": ["v", "b"],
+    "CREATE SUBSCRIPTION N(i INT) ON DELETE AS SELECT x.v, y.b FROM U x JOIN T y ON y.a = x.k WHERE x.id = :i AND y.a "
+    "<> :i": ["v", "b"],
     "CREATE SUBSCRIPTION N(i INT) ON CHANGE AS SELECT u.k AS key, v FROM U u WHERE u.k = :i": ["key", "v"],
 }  # fmt: skip
 

@@ -95,7 +95,8 @@ CASES = [
     ),
     ("V := SELECT () AS x FROM Sensors", "B3001", "()", ""),
     (
-        "V := SELECT s.name FROM Sensors s LEFT ANTI JOIN Readings r ON s.sensorid + r.sensorid IN (SELECT machineid FROM Machines)",
+        "V := SELECT s.name FROM Sensors s LEFT ANTI JOIN Readings r ON s.sensorid + r.sensorid IN (SELECT machineid "
+        "FROM Machines)",
         "B3022",
         "s.sensorid + r.sensorid IN (SELECT machineid FROM Machines)",
         "EXISTS",

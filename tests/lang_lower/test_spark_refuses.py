@@ -47,7 +47,8 @@ TAKEN = [
     "SELECT id, -NULL AS a, ~NULL AS b, NULL | NULL AS c, day + 7S AS e FROM T WHERE NULL AND i > 1 LIMIT +1",
     "SELECT id, if(NULL, 1, 2) AS x, filter(xs, x -> NULL) AS y FROM T WHERE i = 1 OR NULL OR NOT NULL",
     "SELECT from_json(s, 'a INT', map('mode', 'FAIL' || 'FAST')) AS x FROM T",
-    "SELECT from_json(s, 'ARRAY<INT>') AS x, from_json(s, 'STRUCT<a: INT>') AS y, from_json(s, 'MAP<STRING, INT>') AS z FROM T",
+    "SELECT from_json(s, 'ARRAY<INT>') AS x, from_json(s, 'STRUCT<a: INT>') AS y, from_json(s, 'MAP<STRING, INT>') AS "
+    "z FROM T",
     "SELECT try_to_binary(NULL, CAST(NULL AS STRING)) AS x, to_binary(s, concat('he', 'x')) AS y FROM T",
     "SELECT listagg(y) AS x, listagg(s, ',') AS z FROM T",
     "SELECT T.id, k FROM T JOIN LATERAL explode(m) AS e(k, v) ON true",
@@ -55,7 +56,8 @@ TAKEN = [
     "SELECT * FROM range(1, 5, 2)",
     "SELECT T.id, U.id AS j FROM T JOIN U ON T.i = (SELECT max(i) FROM E e WHERE e.i = U.i)",
     "SELECT id FROM T WHERE EXISTS (SELECT 1 FROM U) IN (SELECT b FROM U)",
-    "SELECT id FROM T q WHERE EXISTS (SELECT 1 FROM U JOIN E x ON U.i = x.i AND U.id = q.id AND U.i IN (SELECT j FROM T))",
+    "SELECT id FROM T q WHERE EXISTS (SELECT 1 FROM U JOIN E x ON U.i = x.i AND U.id = q.id AND U.i IN (SELECT j FROM "
+    "T))",
 ]
 
 

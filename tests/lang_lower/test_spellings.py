@@ -22,25 +22,31 @@ WINDOWS = "TABLE(TUMBLE(TABLE Orders, DESCRIPTOR(ts), INTERVAL '7' DAY))"
         "CREATE TABLE A (id INT, t TIMESTAMP_LTZ(3), PRIMARY KEY (id) NOT ENFORCED);",
         "CREATE TABLE A (id INT PRIMARY KEY NOT ENFORCED, t TIMESTAMP(3));",
         "Q(id INT NOT NULL) := SELECT * FROM Orders WHERE id = :id;",
-        f"V := SELECT window_time, count(*) AS n FROM {WINDOWS} GROUP BY window_start, window_end, window_time EMIT AFTER WATERMARK;",
+        f"V := SELECT window_time, count(*) AS n FROM {WINDOWS} GROUP BY window_start, window_end, window_time EMIT "
+        "AFTER WATERMARK;",
         "V := SELECT o.id, i.sku FROM Orders o CROSS JOIN UNNEST(o.items) i;",
         "V := SELECT o.id, i.q FROM Orders o CROSS JOIN UNNEST(o.items) AS i (s, q);",
         "V := SELECT o.id, t.tag FROM Orders o CROSS JOIN UNNEST(o.tags) AS t (tag);",
         "V := SELECT o.id, i.sku, i.n FROM Orders o CROSS JOIN UNNEST(o.items) WITH ORDINALITY AS i (sku, qty, n);",
         "V := SELECT o.id, t.tag, t.n FROM Orders o CROSS JOIN UNNEST(o.tags) WITH ORDINALITY AS t (tag, n);",
         "V := SELECT o.id, t.item.sku FROM Orders o CROSS JOIN UNNEST(o.items) AS t (item);",
-        "CREATE TABLE A (id INT, r ROW<a INT, b ARRAY<ROW<c INT>>>, s ROW(a INT), d BYTES, `row` INT, PRIMARY KEY (id));",
+        "CREATE TABLE A (id INT, r ROW<a INT, b ARRAY<ROW<c INT>>>, s ROW(a INT), d BYTES, `row` INT, PRIMARY KEY "
+        "(id));",
         "CREATE TEMPORARY TABLE IF NOT EXISTS A (id INT, CONSTRAINT pk PRIMARY KEY (id) NOT ENFORCED);",
-        "V := SELECT sign(id) * floor(abs(CAST(id AS DOUBLE)), 2) AS a, split_part(tags[0], ',', 1) AS b, sha2(tags[0], 256) AS c, "
-        "date_format(now(), 'HH:mm:ss') AS d, concat(tags, reverse(tags)) AS e, tags[0] RLIKE '^[0-9]+$' AS f, "
-        "try_cast(tags[0] AS DOUBLE) IS NOT NULL AS g, map_concat(map('a', 1), map('b', 2)) AS h, localtimestamp() AS i, "
-        "get_json_object(tags[0], '$.a') AS j, to_json(array(id, id)) AS k, hash(id) AS l FROM Orders;",
+        "V := SELECT sign(id) * floor(abs(CAST(id AS DOUBLE)), 2) AS a, split_part(tags[0], ',', 1) AS b, "
+        "sha2(tags[0], 256) AS c, date_format(now(), 'HH:mm:ss') AS d, concat(tags, reverse(tags)) AS e, tags[0] "
+        "RLIKE '^[0-9]+$' AS f, try_cast(tags[0] AS DOUBLE) IS NOT NULL AS g, map_concat(map('a', 1), map('b', 2)) AS "
+        "h, localtimestamp() AS i, get_json_object(tags[0], '$.a') AS j, to_json(array(id, id)) AS k, hash(id) AS l "
+        "FROM Orders;",
         "EXPORT Orders TO print.Orders; EXPORT Orders TO logger.Orders;",
-        "CREATE TABLE A (id STRING METADATA FROM 'uuid', at TIMESTAMP_LTZ(3) NOT NULL METADATA FROM 'timestamp', WATERMARK FOR at);",
-        "CREATE STREAM A (id STRING, `timestamp` TIMESTAMP_LTZ(3) METADATA, a TIMESTAMP METADATA FROM 'timestamp' VIRTUAL);",
+        "CREATE TABLE A (id STRING METADATA FROM 'uuid', at TIMESTAMP_LTZ(3) NOT NULL METADATA FROM 'timestamp', "
+        "WATERMARK FOR at);",
+        "CREATE STREAM A (id STRING, `timestamp` TIMESTAMP_LTZ(3) METADATA, a TIMESTAMP METADATA FROM 'timestamp' "
+        "VIRTUAL);",
         "Q(me STRING NOT NULL METADATA FROM 'auth.sub') := SELECT * FROM Orders WHERE CAST(id AS STRING) = :me;",
         "CREATE TABLE A (id INT, twice AS id * 2, at AS _ingest_time, PRIMARY KEY (id));",
-        "V := SELECT id, COLLECT(ts) AS times, COLLECT(DISTINCT ts) AS d FROM Orders GROUP BY id; W := SELECT times[0] AS t FROM V;",
+        "V := SELECT id, COLLECT(ts) AS times, COLLECT(DISTINCT ts) AS d FROM Orders GROUP BY id; W := SELECT "
+        "times[0] AS t FROM V;",
         "V := DISTINCT Orders o ON o.id ORDER BY o.ts DESC; W := DISTINCT Orders AS `x` ON id, x.ts;",
     ],
 )

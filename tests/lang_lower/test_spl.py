@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """SPL's window clause: its spellings, its static rules, its names of aggregates, and the plans that come of it."""
 
 from __future__ import annotations
@@ -31,7 +30,8 @@ from belvedere.queries.single_query import compile_query
 from belvedere.syntax.fmt.script_layout import format_script
 from belvedere.syntax.parse import parse_script
 
-BASE = """CREATE STREAM trades (sym STRING, price DOUBLE, qty INT, ts TIMESTAMP, v BIGINT, d DECIMAL(10, 2), wide DECIMAL(20, 2), WATERMARK FOR ts);
+BASE = """CREATE STREAM trades (sym STRING, price DOUBLE, qty INT, ts TIMESTAMP, v BIGINT, d DECIMAL(10, 2),
+    wide DECIMAL(20, 2), WATERMARK FOR ts);
 CREATE STREAM quotes (sym STRING, bid DOUBLE);
 CREATE TABLE prices (sym STRING, price DOUBLE);
 big := SELECT sym, price * 2 AS twice, ts AS at FROM trades WHERE qty > 10;
@@ -85,14 +85,16 @@ def test_policies(clause: str, kind: Tumbling | Sliding | Interval) -> None:
     ("clause", "expected"),
     [
         ("tumbling, count(5), partitioned BY sym", SplWindow(Tumbling(Count(5)))),
-        ("sliding, count(5), partitioned BY sym, qty % 2, partitionAge(1.5)", SplWindow(Sliding(Count(5), Count(1)), PartitionAge(1_500_000))),
+        ("sliding, count(5), partitioned BY sym, qty % 2, partitionAge(1.5)",
+         SplWindow(Sliding(Count(5), Count(1)), PartitionAge(1_500_000))),
         ("tumbling, count(5), partitioned BY sym, partitionCount(3)", SplWindow(Tumbling(Count(5)), PartitionCount(3))),
         (
             "tumbling, count(5), partitioned BY sym, tupleCount(3), aggregateEvictedPartitions",
             SplWindow(Tumbling(Count(5)), TupleCount(3), evicted=True),
         ),
         ("sliding, count(5), aggregateIncompleteWindows", SplWindow(Sliding(Count(5), Count(1)), incomplete=True)),
-        ("sliding, count(5), aggregateIncompleteWindows : true", SplWindow(Sliding(Count(5), Count(1)), incomplete=True)),
+        ("sliding, count(5), aggregateIncompleteWindows : true",
+         SplWindow(Sliding(Count(5), Count(1)), incomplete=True)),
         ("sliding, count(5), aggregateIncompleteWindows = false", SplWindow(Sliding(Count(5), Count(1)))),
     ],
 )  # fmt: skip
@@ -101,13 +103,19 @@ def test_partitions_and_options(clause: str, expected: SplWindow) -> None:
 
 
 SPELLINGS = [
-    "V := SELECT sym, sum(qty) AS q FROM trades WINDOW (sliding, time(10), count(5), partitioned BY sym) AS C GROUP BY sym",
-    "V := SELECT sym, sum(qty) AS q FROM trades AS C WINDOW (sliding, time(10), count(5), partitioned BY sym) GROUP BY sym",
+    "V := SELECT sym, sum(qty) AS q FROM trades WINDOW (sliding, time(10), count(5), partitioned BY sym) AS C GROUP "
+    "BY sym",
+    "V := SELECT sym, sum(qty) AS q FROM trades AS C WINDOW (sliding, time(10), count(5), partitioned BY sym) GROUP "
+    "BY sym",
     "V := SELECT sym, sum(qty) AS q FROM trades AS C WINDOW (C : sliding, time(10), count(5), partitioned BY C.sym)",
-    "V := SELECT sym, sum(qty) AS q FROM trades AS C window C : sliding, time(10), count(5), partitioned PARTITION BY C.sym;",
-    "V := SELECT sym, sum(qty) AS q FROM trades AS C\n  WINDOW c: sliding, time(10),\n count(5), partitioned BY sym\nGROUP BY sym",
-    "V := SELECT sym, sum(qty) AS q FROM trades AS C WITH (window = 'C : sliding, time(10), count(5), partitioned', partitionBy = 'sym')",
-    "V := SELECT sym, sum(qty) AS q FROM trades WITH (window = 'sliding, time(10), count(5), partitioned BY sym') AS C GROUP BY sym",
+    "V := SELECT sym, sum(qty) AS q FROM trades AS C window C : sliding, time(10), count(5), partitioned PARTITION BY "
+    "C.sym;",
+    "V := SELECT sym, sum(qty) AS q FROM trades AS C\n  WINDOW c: sliding, time(10),\n count(5), partitioned BY "
+    "sym\nGROUP BY sym",
+    "V := SELECT sym, sum(qty) AS q FROM trades AS C WITH (window = 'C : sliding, time(10), count(5), partitioned', "
+    "partitionBy = 'sym')",
+    "V := SELECT sym, sum(qty) AS q FROM trades WITH (window = 'sliding, time(10), count(5), partitioned BY sym') AS "
+    "C GROUP BY sym",
 ]
 
 
@@ -127,7 +135,8 @@ def test_layout_keeps_the_meaning(text: str) -> None:
 def test_layout() -> None:
     text = "v := select sym, sum(qty) as q from trades as c window c : sliding, time(10u), delta(v, -5.0f) group by sym"
     assert format_script(text) == (
-        "v :=\n    SELECT sym, sum(qty) AS q\n    FROM trades AS c\n    WINDOW c : sliding, time(10u), delta(v, -5.0f)\n    GROUP BY sym;\n"
+        "v :=\n    SELECT sym, sum(qty) AS q\n    FROM trades AS c\n    WINDOW c : sliding, time(10u), delta(v, "
+        "-5.0f)\n    GROUP BY sym;\n"
     )
 
 
@@ -138,22 +147,32 @@ def test_the_plan() -> None:
     assert plan_text(plan_of(text)) == (
         "project sym = t.sym, odd = group, vwap = aggregate / aggregate_2, f = firing\n"
         "  filter aggregate_3 > 1\n"
-        "    spl window sliding, time(10), count(5) partitioned by [t.sym] group by [group] "
-        "aggregate = SUM(_argument), aggregate_2 = SUM(t.qty), aggregate_3 = COUNT(*), firing = firing()\n"
+        "    spl window sliding, time(10), count(5) partitioned by [t.sym] group by [group] aggregate = "
+        "SUM(_argument), aggregate_2 = SUM(t.qty), aggregate_3 = COUNT(*), firing = firing()\n"
         "      project t.sym, group = qty % 2, _argument = price * qty, t.qty, (t._uid), (t._ingest_time)\n"
         "        filter t.price > 0\n"
-        "          project t.sym = sym, t.price = price, t.qty = qty, (t._uid = _uid), (t._ingest_time = _ingest_time)\n"
+        "          project t.sym = sym, t.price = price, t.qty = qty, (t._uid = _uid), (t._ingest_time = "
+        "_ingest_time)\n"
         "            scan trades"
     ).replace("group = qty", "group = t.qty").replace("price * qty", "t.price * t.qty")
 
 
 def test_the_last_firing_is_known_by_partition_group_and_pane() -> None:
     assert plan_of(f"V := {VOLUME} FROM trades WINDOW (tumbling, count(3))").schema.key == ()
-    text = "V := SELECT sym AS s, qty, count(*) AS n FROM trades WINDOW (tumbling, count(3), partitioned BY sym) GROUP BY qty"
+    text = (
+        "V := SELECT sym AS s, qty, count(*) AS n FROM trades WINDOW (tumbling, count(3), partitioned BY sym) "
+        "GROUP BY qty"
+    )
     assert plan_of(text).schema.key == ("s", "qty")
-    text = "V := SELECT intervalEnd() AS e, count(*) AS n FROM trades WINDOW (timeInterval, intervalDuration(5), partitioned BY sym)"
+    text = (
+        "V := SELECT intervalEnd() AS e, count(*) AS n FROM trades WINDOW (timeInterval, intervalDuration(5), "
+        "partitioned BY sym)"
+    )
     assert plan_of(text).schema.key == ("_sym", "_pane")
-    text = "V := SELECT intervalStart() AS s, count(*) AS n FROM trades WINDOW (timeInterval, intervalDuration(5)) GROUP BY intervalStart()"
+    text = (
+        "V := SELECT intervalStart() AS s, count(*) AS n FROM trades WINDOW (timeInterval, intervalDuration(5)) "
+        "GROUP BY intervalStart()"
+    )
     assert plan_of(text).schema.key == ("s",)
 
 
@@ -252,7 +271,10 @@ def test_the_functions_of_the_language_stay_as_they_are() -> None:
     assert ARITY["count"][0] == 1
     assert not {"average", "collectdistinct", "countdistinct", "firing"} & {k.lower() for k in BY_KEY}
     assert codes("V := SELECT count() AS n FROM trades") == ["B3002"]
-    elsewhere = "V := SELECT n FROM (SELECT Count() AS n FROM trades) q; W := SELECT 1 AS one FROM trades WINDOW (sliding, count(4))"
+    elsewhere = (
+        "V := SELECT n FROM (SELECT Count() AS n FROM trades) q; W := SELECT 1 AS one FROM trades WINDOW "
+        "(sliding, count(4))"
+    )
     assert codes(elsewhere)[0] == "B3002"
 
 
@@ -353,10 +375,13 @@ def test_static_rules(clause: str, code: str, place: str) -> None:
 OTHERS = [
     ("V := SELECT sym, sum(qty) AS q FROM trades WINDOW (sliding, count(4))", "B3030"),
     ("V := SELECT sum(price) AS s FROM prices WINDOW (sliding, count(4))", "B5211"),
-    ("V := SELECT sum(n) AS s FROM (SELECT sym, count(*) AS n FROM trades GROUP BY sym) WINDOW (sliding, count(4))", "B5211"),
-    ("V := SELECT sum(n) AS s FROM (SELECT count(*) AS n FROM trades WINDOW (sliding, count(3))) WINDOW (sliding, count(4))", "B5211"),
+    ("V := SELECT sum(n) AS s FROM (SELECT sym, count(*) AS n FROM trades GROUP BY sym) WINDOW (sliding, count(4))",
+     "B5211"),
+    ("V := SELECT sum(n) AS s FROM (SELECT count(*) AS n FROM trades WINDOW (sliding, count(3))) WINDOW (sliding, "
+     "count(4))", "B5211"),
     ("V := SELECT DISTINCT sym FROM trades; W := SELECT count(*) AS n FROM V WINDOW (sliding, count(4))", "B5211"),
-    ("A := SELECT STREAM count(*) AS n FROM trades WINDOW (sliding, count(3)); V := SELECT max(n) AS n FROM A WINDOW (timeInterval, intervalDuration(5))", "B5210"),
+    ("A := SELECT STREAM count(*) AS n FROM trades WINDOW (sliding, count(3)); V := SELECT max(n) AS n FROM A WINDOW "
+     "(timeInterval, intervalDuration(5))", "B5210"),
     ("V := SELECT intervalStart() AS s FROM trades WINDOW (sliding, count(4))", "B5213"),
     ("V := SELECT Custom(qty) AS s FROM trades WINDOW (sliding, count(4))", "B5213"),
     ("V := SELECT CountAll(qty) AS s FROM trades WINDOW (sliding, count(4)) GROUP BY sym", "B3002"),
@@ -378,7 +403,8 @@ OTHERS = [
     ("V := SELECT STREAM qty FROM trades WINDOW (tumbling, count(4)) ORDER BY qty LIMIT 2", "B5214"),
     (f"V := SELECT sym FROM prices WHERE price > ({VOLUME} FROM trades WINDOW (sliding, count(4)))", "B5214"),
     (f"V := {VOLUME} FROM trades WITH (window = 'sliding, count(4)', windows = 3)", "B5202"),
-    (f"V := {VOLUME} FROM trades WITH (window = 'sliding, count(4), partitioned BY sym', partitionBy = 'sym')", "B5208"),
+    (f"V := {VOLUME} FROM trades WITH (window = 'sliding, count(4), partitioned BY sym', partitionBy = 'sym')",
+     "B5208"),
     (f"V := {VOLUME} FROM trades WITH (window = '')", "B5201"),
     (f"V := {VOLUME} FROM trades WITH (window = 'count(4)')", "B5201"),
     (f"V := {VOLUME} FROM trades WINDOW (sliding count(4))", "B1001"),
@@ -410,7 +436,8 @@ def test_a_column_that_is_not_aggregated_is_refused_with_the_way_out() -> None:
 
 
 def test_readings_have_types() -> None:
-    text = """V := SELECT intervalStart() AS s, intervalEnd() AS e, paneTiming() AS t, paneIndex() AS i, firing() AS f, firingTime() AS at
+    text = """V := SELECT intervalStart() AS s, intervalEnd() AS e, paneTiming() AS t, paneIndex() AS i, firing() AS f,
+    firingTime() AS at
     FROM trades WINDOW (timeInterval, intervalDuration(60))"""
     node = node_of(text)
     assert {r.reading for r in node.readings} == set(FiringReading)

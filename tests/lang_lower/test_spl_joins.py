@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Joins of two SPL windows: their spellings, their plans, and what cannot be joined."""
 
 from __future__ import annotations
@@ -14,8 +13,10 @@ JOINS = [
     f"V := SELECT t.sym, bid FROM trades WINDOW (sliding, time(10)) AS t {ON}",
     f"V := SELECT t.sym, bid FROM trades WINDOW (sliding, time(10), count(1)) AS t {ON}",
     f"V := SELECT STREAM t.sym, bid FROM trades WINDOW (sliding, time(10)) AS t {ON}",
-    "V := SELECT t.sym, bid FROM trades AS t JOIN quotes AS q ON t.sym = q.sym\nWINDOW t : sliding, time(10); q : sliding, count(1), partitioned PARTITION BY sym",
-    "V := SELECT t.sym, bid FROM trades AS t WITH (window = 'sliding, time(10)') JOIN quotes AS q WITH (window = 'sliding, count(1), partitioned', partitionBy = 'sym') USING (sym)",
+    "V := SELECT t.sym, bid FROM trades AS t JOIN quotes AS q ON t.sym = q.sym\nWINDOW t : sliding, time(10); q : "
+    "sliding, count(1), partitioned PARTITION BY sym",
+    "V := SELECT t.sym, bid FROM trades AS t WITH (window = 'sliding, time(10)') JOIN quotes AS q WITH (window = "
+    "'sliding, count(1), partitioned', partitionBy = 'sym') USING (sym)",
 ]
 
 
@@ -28,12 +29,16 @@ def test_joins_of_windows_in_every_spelling(text: str) -> None:
 
 
 def test_the_plan_of_a_join() -> None:
-    text = f"V := SELECT t.sym AS s, firing() AS f FROM (SELECT * FROM trades WHERE qty > 1) WINDOW (sliding, delta(v, 3)) AS t FULL {ON}"
+    text = (
+        "V := SELECT t.sym AS s, firing() AS f FROM (SELECT * FROM trades WHERE qty > 1) WINDOW (sliding, delta(v,"
+        f" 3)) AS t FULL {ON}"
+    )
     plan = plan_of(text)
     assert plan.schema.key == ("_seq",)
     assert plan_text(plan).splitlines()[:2] == [
         "project s = t.sym, f = _firing, (_fired), (_firing), (_seq)",
-        "  spl full join of (sliding, delta(t.v, 3), count(1)) and (sliding, count(1), count(1) partitioned by q.sym) on t.sym = q.sym",
+        "  spl full join of (sliding, delta(t.v, 3), count(1)) and (sliding, count(1), count(1) partitioned by q.sym) "
+        "on t.sym = q.sym",
     ]
 
 

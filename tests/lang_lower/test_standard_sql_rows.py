@@ -21,7 +21,8 @@ from belvedere.workbench.workbench import Workbench
 from tests.sqrl.random_scripts import random_script
 
 SCRIPT = """
-CREATE TABLE Orders (id INT PRIMARY KEY, customer INT, total INT, items ARRAY<STRUCT<product: INT, n: INT>>, twice AS total * 2);
+CREATE TABLE Orders (id INT PRIMARY KEY, customer INT, total INT, items ARRAY<STRUCT<product: INT, n: INT>>,
+    twice AS total * 2);
 CREATE TABLE Customers (id INT PRIMARY KEY, name STRING, `my city` STRING);
 CREATE TABLE Boxes (id INT PRIMARY KEY, items ARRAY<STRUCT<product: INT, n: INT>>);
 Orders_1 := SELECT * FROM Orders;
@@ -49,8 +50,10 @@ V_max_near := SELECT c.id, (SELECT max(n.total) FROM c.near n) AS m FROM Custome
 V_name := SELECT id, buyer.name, buyer.`my city` FROM Orders WHERE buyer.id > 0 ORDER BY buyer.name LIMIT 9;
 V_group := SELECT buyer.name, sum(total) AS s FROM Orders GROUP BY buyer.name HAVING min(buyer.id) > 0;
 V_exists := SELECT c.id FROM Customers c WHERE EXISTS (SELECT 1 FROM c.mates.orders z WHERE z.buyer.name <> c.name);
-V_with := WITH w AS (SELECT id, buyer.name AS n FROM Orders) SELECT id, x.buyer.name FROM w JOIN Orders x USING (id) WHERE x.buyer.name = n;
-V_derived := SELECT x.n, x.id FROM (SELECT o.buyer.name AS n, o.id FROM Orders o) x WHERE 1 < (SELECT count(*) FROM Customers c, c.orders);
+V_with := WITH w AS (SELECT id, buyer.name AS n FROM Orders) SELECT id, x.buyer.name FROM w JOIN Orders x USING (id)
+    WHERE x.buyer.name = n;
+V_derived := SELECT x.n, x.id FROM (SELECT o.buyer.name AS n, o.id FROM Orders o) x WHERE 1 < (SELECT count(*)
+    FROM Customers c, c.orders);
 V_unnested := SELECT b.id, i.product FROM Boxes b CROSS JOIN UNNEST(b.items) i;
 V_first := SELECT o.*, row_number() OVER (PARTITION BY o.customer ORDER BY o.id) AS r FROM Orders o QUALIFY r <= 2;
 V_union := SELECT o.buyer.name FROM Orders o UNION ALL SELECT c.name FROM Customers c JOIN c.orders path;
@@ -63,7 +66,8 @@ Customers.kinds := count(DISTINCT mates.orders.buyer.name);
 Customers.mates_of := count(mates);
 Orders.payer := concat(buyer.name, '!');
 Orders.payer2 := concat(_.buyer.name, payer);
-Customers.payers := SELECT max(o.payer) FROM Orders o WHERE o.customer = _.id AND o.id IN (SELECT p.id FROM Orders p JOIN p.buyer);
+Customers.payers := SELECT max(o.payer) FROM Orders o WHERE o.customer = _.id AND o.id IN (SELECT p.id FROM Orders p
+    JOIN p.buyer);
 V_spent := SELECT o.id, o.buyer.name FROM Orders o WHERE o.payer LIKE '%!';
 Customers_6 := SELECT * FROM Customers;
 Customers := SELECT * FROM Customers WHERE id > 1;
@@ -105,7 +109,7 @@ PARTS = [pytest.param(n, marks=[] if n == 0 else [pytest.mark.nightly]) for n in
 
 @pytest.mark.parametrize("part", PARTS)
 def test_the_standard_query_has_the_same_rows(executor: Any, part: int) -> None:
-    lines = SCRIPT.strip().split("\n")
+    lines = SCRIPT.strip().replace("\n    ", " ").split("\n")
     views = [line for line in lines if line.startswith("V_") or " FROM _." in line]
     names, script = _printed("\n".join(line for line in lines if line not in views or line in views[part::8]) + "\n")
     wb = Workbench(script, spark=executor)

@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """EMIT and SELECT STREAM: the plans of the paper's and SQLstream's queries, and what is refused."""
 
 from __future__ import annotations
@@ -85,15 +84,16 @@ def test_refusals(text: str, code: str) -> None:
     ("text", "accepted"),
     [
         (
-            "SELECT wend, sum(price) AS s FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '1' HOUR) GROUP BY wstart",
+            "SELECT wend, sum(price) AS s FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), dur => "
+            "INTERVAL '1' HOUR) GROUP BY wstart",
             True,
         ),
         ("SELECT wstart, sum(price) AS s FROM W GROUP BY wend", True),
         ("SELECT x.wstart, sum(x.price) AS s FROM W x JOIN W y ON x.item = y.item GROUP BY y.wend", False),
         ("SELECT wstart, count(*) AS n FROM (SELECT item AS wstart, item AS wend FROM Bid) GROUP BY wend", False),
         (
-            "SELECT wend, count(*) AS n FROM Session(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), key => DESCRIPTOR(item),"
-            " gap => INTERVAL '1' HOUR) GROUP BY wstart",
+            "SELECT wend, count(*) AS n FROM Session(data => TABLE(Bid), timecol => DESCRIPTOR(bidtime), key => "
+            "DESCRIPTOR(item), gap => INTERVAL '1' HOUR) GROUP BY wstart",
             False,
         ),
         (

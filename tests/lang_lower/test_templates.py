@@ -53,7 +53,8 @@ def test_check_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 DEFAULTS = """
-Q(n INT = -3, s STRING = 'ü', at TIMESTAMP = TIMESTAMP '2026-01-01 08:00:00', d DECIMAL(5,2) = 1.5, b BOOLEAN = TRUE, x DOUBLE = 2,
+Q(n INT = -3, s STRING = 'ü', at TIMESTAMP = TIMESTAMP '2026-01-01 08:00:00', d DECIMAL(5,2) = 1.5, b BOOLEAN = TRUE,
+    x DOUBLE = 2,
   day DATE = DATE '2026-01-31', given BIGINT) := SELECT k FROM T WHERE k = :n;
 """
 
@@ -63,7 +64,8 @@ def test_defaults_are_what_a_client_would_write() -> None:
     assert compiled.ok, compiled.diagnostics
     found = {p.name: p.default for p in compiled.catalog.templates["Q"].parameters}
     assert found == {
-        "n": -3, "s": "ü", "at": "2026-01-01T08:00:00Z", "d": "1.50", "b": True, "x": 2.0, "day": "2026-01-31", "given": None
+        "n": -3, "s": "ü", "at": "2026-01-01T08:00:00Z", "d": "1.50", "b": True, "x": 2.0, "day": "2026-01-31",
+        "given": None
     }  # fmt: skip
 
 

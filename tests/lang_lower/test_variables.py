@@ -15,7 +15,8 @@ from belvedere.syntax.fmt.script_layout import format_script
 
 TABLE = "CREATE TABLE Orders (id INT, price DOUBLE, name STRING, PRIMARY KEY (id));\n"
 VARIABLES = {
-    "n": "10", "city": "O\\'Neil é", "col": "price", "table": "Orders", "prod": "true", "off": "false", "part": "price * 2 AS twice",
+    "n": "10", "city": "O\\'Neil é", "col": "price", "table": "Orders", "prod": "true", "off": "false",
+    "part": "price * 2 AS twice",
     "empty": "",
 }  # fmt: skip
 
@@ -27,15 +28,18 @@ def compiled(text: str) -> Compiled:
 @pytest.mark.parametrize(
     ("text", "plan"),
     [
-        ("V := SELECT id, {{col}} FROM {{table}} WHERE price > {{n}};", "SELECT id, price FROM Orders WHERE price > 10;"),
+        ("V := SELECT id, {{col}} FROM {{table}} WHERE price > {{n}};", "SELECT id, price FROM Orders WHERE price > "
+                                                                        "10;"),
         ("V := SELECT id, `{{col}}` FROM `{{table}}` WHERE name = '{{city}}';",
          "SELECT id, price FROM Orders WHERE name = 'O\\'Neil é';"),
         ("V := SELECT id, {{ part }} FROM Orders;", "SELECT id, price * 2 AS twice FROM Orders;"),
         ("V := SELECT id, {{{part}}}, {{&n}} AS n FROM Orders;", "SELECT id, price * 2 AS twice, 10 AS n FROM Orders;"),
         ("V := SELECT id{{#off}}, nosuch{{/off}}{{^off}}, name{{/off}} FROM Orders;", "SELECT id, name FROM Orders;"),
-        ("V := SELECT id{{#prod}}, price{{#never}}, nosuch{{/never}}{{/prod}} FROM Orders;", "SELECT id, price FROM Orders;"),
+        ("V := SELECT id{{#prod}}, price{{#never}}, nosuch{{/never}}{{/prod}} FROM Orders;",
+         "SELECT id, price FROM Orders;"),
         ("V := SELECT id{{^empty}}, price{{/empty}} FROM Orders; -- {{nosuch}}", "SELECT id, price FROM Orders;"),
-        ("V := SELECT id FROM Orders {{! a note }}ORDER BY price LIMIT {{n}};", "SELECT id FROM Orders ORDER BY price LIMIT 10;"),
+        ("V := SELECT id FROM Orders {{! a note }}ORDER BY price LIMIT {{n}};", "SELECT id FROM Orders ORDER BY price "
+                                                                                "LIMIT 10;"),
     ],
 )  # fmt: skip
 def test_a_script_is_read_with_the_values(text: str, plan: str) -> None:

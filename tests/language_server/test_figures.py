@@ -1,4 +1,5 @@
-"""Hover tells what the script's store knows of a relation, and nothing where there is none or it is of another query."""
+"""Hover tells what the script's store knows of a relation, and nothing where there is none or it is of another
+query."""
 
 from __future__ import annotations
 

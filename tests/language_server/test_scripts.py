@@ -1,4 +1,5 @@
-"""Scripts that import each other, over standard input and output: what is open counts as it is typed, the rest as it is on disk."""
+"""Scripts that import each other, over standard input and output: what is open counts as it is typed, the rest as it is
+on disk."""
 
 from __future__ import annotations
 
@@ -84,7 +85,8 @@ def test_a_script_that_cannot_be_read(client: Client, tmp_path: Path) -> None:
     base = client.open(tmp_path / "base.sqrl", BASE)
     refused = rename(client, base, 1, 26, "c")["error"]["message"]
     assert refused == (
-        "nothing is renamed: `b` may be used in latin.sqrl, which cannot be read (save it as UTF-8, or move it elsewhere)"
+        "nothing is renamed: `b` may be used in latin.sqrl, which cannot be read (save it as UTF-8, or move it "
+        "elsewhere)"
     )
     top = client.open(tmp_path / "top 1.sqrl", "IMPORT latin.X;\n")
     (found,) = [d for d in client.diagnostics(top, "cannot be read") if d["severity"] == 1]

@@ -1,4 +1,5 @@
-"""What the optimizer advises, from hints and measured epochs to a choice that the store keeps and the next start takes."""
+"""What the optimizer advises, from hints and measured epochs to a choice that the store keeps and the next start
+takes."""
 
 from __future__ import annotations
 
@@ -97,7 +98,8 @@ def test_the_greedy_rule_moves_big_joins_alone_to_the_database() -> None:
         TABLE
         + LOW
         + streams
-        + "Pairs := SELECT s.v, r.w FROM S s JOIN R r ON s.k = r.k;\nGroups := SELECT v, count(*) AS n FROM Pairs GROUP BY v;"
+        + "Pairs := SELECT s.v, r.w FROM S s JOIN R r ON s.k = r.k;\nGroups := SELECT v, count(*) AS n FROM Pairs "
+        "GROUP BY v;"
     )
     catalog, made = operators(text)
     kept = greedy(catalog, made.found, made.nodes)
@@ -174,7 +176,10 @@ def test_a_promised_freshness_leaves_less_to_epochs() -> None:
         assert cost_of(made.found, chosen) > cost_of(made.found, best)
 
 
-TEMPLATES = "/*+ rate({}), latency({}) */\nBy(x INT) := SELECT k FROM T WHERE a = :x;\nKey(x INT) := SELECT a FROM T WHERE k = :x;\n"
+TEMPLATES = (
+    "/*+ rate({}), latency({}) */\nBy(x INT) := SELECT k FROM T WHERE a = :x;\nKey(x INT) := SELECT a FROM T "
+    "WHERE k = :x;\n"
+)
 
 
 @pytest.mark.parametrize(

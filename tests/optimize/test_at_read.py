@@ -1,4 +1,5 @@
-"""Views that the store computes when they are read: no answer differs, whatever the choice, the store and the restarts."""
+"""Views that the store computes when they are read: no answer differs, whatever the choice, the store and the
+restarts."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ CREATE TABLE Bag (k INT, a INT, b INT, s STRING, d DOUBLE, m DECIMAL(10, 2), t T
 """
 VIEWS = (
     "Some := SELECT k, s, d, m, t FROM Keyed WHERE a > 1 OR s IS NULL;",
-    "Groups := SELECT a, b, count(*) AS n, sum(k) AS k, max(s) AS s, min(t) AS t, avg(k) AS mean FROM Bag GROUP BY a, b;",
+    "Groups := SELECT a, b, count(*) AS n, sum(k) AS k, max(s) AS s, min(t) AS t, avg(k) AS mean FROM Bag GROUP BY a, "
+    "b;",
     "Rolled := SELECT a, sum(n) AS n, max(t) AS t FROM Groups GROUP BY a HAVING sum(n) > 1;",
     "Total := SELECT count(*) AS n, sum(m) AS m, max(d) AS d FROM Stream;",
     "_Named := SELECT k, s, b FROM Keyed WHERE s IS NOT NULL;",
@@ -92,7 +94,10 @@ def assert_right(wb: Workbench) -> None:
         assert same_rows(wb.rows(name), batch), f"{name}: {wb.rows(name)} is not {batch}"
 
 
-ASKED = "{ some {k s} groups {a n} first3 {d s} keyed {k some {t} bags {s m}} joinedPage(first: 2) {nodes {k s} hasNextPage} }"
+ASKED = (
+    "{ some {k s} groups {a n} first3 {d s} keyed {k some {t} bags {s m}} joinedPage(first: 2) {nodes {k s} "
+    "hasNextPage} }"
+)
 
 
 @pytest.mark.thorough
@@ -100,7 +105,8 @@ ASKED = "{ some {k s} groups {a n} first3 {d s} keyed {k some {t} bags {s m}} jo
 def test_views_move_between_epochs_and_requests(
     executor: Any, each_store: str, tmp_path: pathlib.Path, request: Any
 ) -> None:
-    """Each start has another choice over the same store; every answer is that of batch, and of GraphQL with all views stored."""
+    """Each start has another choice over the same store; every answer is that of batch, and of GraphQL with all views
+    stored."""
     random = Random(7)
     url = f"sqlite:///{tmp_path}/s.db" if each_store == "sqlite" else request.getfixturevalue("postgres_url")
     clock, asked, log = 0, [], None
@@ -196,7 +202,8 @@ def test_what_cannot_be_is_refused(text: str, code: str, message: str) -> None:
 def test_nothing_is_stored_and_what_it_reads_has_the_indexes() -> None:
     text = (
         TABLE
-        + "/*+ at_read, query_by_any(x) */\nV := SELECT k, k + 0 AS y, k AS x FROM T WHERE d > 1;\nU := SELECT k FROM V;"
+        + "/*+ at_read, query_by_any(x) */\nV := SELECT k, k + 0 AS y, k AS x FROM T WHERE d > 1;\nU := SELECT k FROM "
+        "V;"
     )
     catalog = compile_script(text).catalog
     pipeline = maintain(catalog)

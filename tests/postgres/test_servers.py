@@ -1,4 +1,5 @@
-"""A server that crashes, is put back from a copy, is taken over by another one, or is made of a dump: nothing is lost without a word."""
+"""A server that crashes, is put back from a copy, is taken over by another one, or is made of a dump: nothing is lost
+without a word."""
 
 from __future__ import annotations
 

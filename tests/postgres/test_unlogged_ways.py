@@ -367,7 +367,8 @@ def test_keys_of_all_types_find_their_rows_and_large_values(shop: Shop, mirror: 
         shop.run(
             f'CREATE TABLE {name} ("K" {type_} PRIMARY KEY, v int, "b c" text)',
             f'ALTER TABLE {name} ALTER "b c" SET STORAGE EXTERNAL',
-            f"INSERT INTO {name} SELECT k, 1, repeat('x', 9000) FROM (VALUES ({values[0]}::{type_}), ({values[1]})) t(k)",
+            f"INSERT INTO {name} SELECT k, 1, repeat('x', 9000) FROM (VALUES ({values[0]}::{type_}), ({values[1]})) "
+            "t(k)",
         )
     shop.run(f"ALTER PUBLICATION belvedere ADD TABLE {', '.join(names)}")
     mirror.script = "\n".join(f"IMPORT crm.{n} AS T{n};" for n in names)

@@ -58,7 +58,8 @@ def test_a_folder_is_not_too_long_to_look_over() -> None:
 
 @dataclass(frozen=True)
 class Names:
-    """The names that a module gives: `top` are its classes outside of others, `all` those of classes, functions and values."""
+    """The names that a module gives: `top` are its classes outside of others, `all` those of classes, functions and
+    values."""
 
     top: tuple[str, ...]
     classes: frozenset[str]
@@ -117,7 +118,8 @@ def test_private_words_name_nothing() -> None:
 NOT_OF_CLASSES = frozenset(
     "look held lost taken asked where kept given moved reached around together seen carried".split()
 )
-"""Participles say nothing of what a value is; those of functions and variables are read with what stands beside them."""
+"""Participles say nothing of what a value is; those of functions and variables are read with what stands beside
+them."""
 
 
 def test_a_class_is_called_by_a_noun() -> None:
@@ -153,7 +155,8 @@ Import = ast.Import | ast.ImportFrom
 
 @cache
 def imports(path: Path) -> Mapping[Import, bool]:
-    """The import statements of a module, each with whether it is within a function. Whole trees are not kept: collections take long."""
+    """The import statements of a module, each with whether it is within a function. Whole trees are not kept:
+    collections take long."""
     found = dict[Import, bool]()
     rest: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text(encoding="utf-8")), False)]
     while rest:
@@ -203,7 +206,8 @@ def test_a_package_that_imports_itself_is_found(monkeypatch: pytest.MonkeyPatch,
 
 
 def unexplained(path: Path) -> Iterator[str]:
-    """Imports within functions of which neither their own line nor that of the import right before them says why they are there."""
+    """Imports within functions of which neither their own line nor that of the import right before them says why they
+    are there."""
     lines = path.read_text(encoding="utf-8").splitlines()
     said = set[int]()
     within = {node.lineno: node for node, is_within in imports(path).items() if is_within}
@@ -222,6 +226,7 @@ def test_an_import_within_a_function_has_its_reason_beside_it() -> None:
 def test_an_import_without_a_reason_is_found(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text(
-        "def f():\n    import a  # takes long\n    import b\n    x = 1\n    import c\n    from d import (\n        e,\n    )\n"
+        "def f():\n    import a  # takes long\n    import b\n    x = 1\n    import c\n"
+        "    from d import (\n        e,\n    )\n"
     )
     assert list(unexplained(path)) == ["a.py:5", "a.py:6"]

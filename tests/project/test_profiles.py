@@ -1,4 +1,5 @@
-"""Profiles of belvedere.toml: their tables are laid over the others, and what is wrong in them is shown where it stands."""
+"""Profiles of belvedere.toml: their tables are laid over the others, and what is wrong in them is shown where it
+stands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The wheel works outside the repository: all that the package reads is in it, and a newcomer's walk from it goes well."""
+"""The wheel works outside the repository: all that the package reads is in it, and a newcomer's walk from it goes
+well."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def installed(wheel: Path, folder: Path, *, alone: bool) -> Path:
-    """The command of a new virtual environment with the wheel; `alone`: with what pip fetches, else with this environment's packages."""
+    """The command of a new virtual environment with the wheel; `alone`: with what pip fetches, else with this
+    environment's packages."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     interpreter = folder / "bin" / "python"
     if alone:

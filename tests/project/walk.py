@@ -1,7 +1,7 @@
 """What a newcomer does with the installed command in an empty folder, step by step; ends at the first step that fails.
 
-In: the command's path; the present folder, empty. Out: each command and its seconds, printed. Needs nothing but the standard library,
-so any Python runs it: `python walk.py /path/to/belvedere`.
+In: the command's path; the present folder, empty. Out: each command and its seconds, printed. Needs nothing but the
+standard library, so any Python runs it: `python walk.py /path/to/belvedere`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The rows that `why` names are enough, and needed: a view over them alone has the row again, and without those of any input not."""
+"""The rows that `why` names are enough, and needed: a view over them alone has the row again, and without those of any
+input not."""
 
 from __future__ import annotations
 
@@ -51,14 +52,16 @@ def merges(node: Node) -> bool:
 
 
 def has_choice(node: Node) -> bool:
-    """Whether an operator has another row when one is gone: of another branch, one without its partner, the next in the order."""
+    """Whether an operator has another row when one is gone: of another branch, one without its partner, the next in the
+    order."""
     return isinstance(node, Union | TopK) or (
         isinstance(node, Join) and node.kind in (JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
     )
 
 
 def is_sure(plan: Node) -> bool:
-    """Whether each input that a row comes from is needed for it: taking all of its named rows away changes or removes the row."""
+    """Whether each input that a row comes from is needed for it: taking all of its named rows away changes or removes
+    the row."""
     for node in plan.walk():
         if isinstance(node, Aggregate) and not node.keys:
             return False

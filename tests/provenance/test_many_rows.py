@@ -1,4 +1,5 @@
-"""Relations that Spark is given to answer with are taken out of the store a batch at a time, and lie in files where they are large."""
+"""Relations that Spark is given to answer with are taken out of the store a batch at a time, and lie in files where
+they are large."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from belvedere.provenance import plan_queries
 from belvedere.provenance.plan_queries import BySpark, QueryRunner
 
 SCRIPT = """
-CREATE TABLE T (k INT, at TIMESTAMP, `größe x` STRING, d DOUBLE, money DECIMAL(20, 3), tags ARRAY<STRING>, PRIMARY KEY (k));
+CREATE TABLE T (k INT, at TIMESTAMP, `größe x` STRING, d DOUBLE, money DECIMAL(20, 3), tags ARRAY<STRING>,
+    PRIMARY KEY (k));
 CREATE TABLE Empty (k INT, at TIMESTAMP, PRIMARY KEY (k));
 Days := SELECT CAST(at AS DATE) AS day, count(*) AS n FROM T GROUP BY day;
 Both := SELECT CAST(t.at AS DATE) AS day, count(*) AS n, count(e.k) AS e

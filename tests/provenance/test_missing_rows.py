@@ -160,7 +160,8 @@ def test_rows_that_were_rejected(
 TABLES = """
 CREATE TABLE Edge (a STRING, b STRING, k INT, PRIMARY KEY (k));
 CREATE TABLE T (k INT, n INT, PRIMARY KEY (k));
-Reach := WITH RECURSIVE t AS (SELECT a FROM Edge WHERE k = 1 UNION SELECT e.b FROM t JOIN Edge e ON e.a = t.a) SELECT a FROM t;
+Reach := WITH RECURSIVE t AS (SELECT a FROM Edge WHERE k = 1 UNION SELECT e.b FROM t JOIN Edge e ON e.a = t.a) SELECT a
+    FROM t;
 Long := SELECT a FROM Reach WHERE length(a) > 1;
 /*+ on_error(quarantine) */
 Ratio := SELECT k, 10 / n AS r FROM T;

@@ -1,4 +1,5 @@
-"""Where rows of WITH RECURSIVE come from, against a search of the graph; and where those vanish that it does not reach."""
+"""Where rows of WITH RECURSIVE come from, against a search of the graph; and where those vanish that it does not
+reach."""
 
 from __future__ import annotations
 
@@ -128,7 +129,8 @@ def test_all_ways_to_a_row_and_no_other_rows_are_named(
 TREE = """
 CREATE TABLE Start (n STRING, id INT, PRIMARY KEY (id));
 CREATE TABLE Edge (a STRING, b STRING, k INT, PRIMARY KEY (k));
-Reach := WITH RECURSIVE t AS (SELECT n FROM Start UNION SELECT e.b FROM t JOIN Edge e ON e.a = t.n WHERE e.k < 8) SELECT n FROM t;
+Reach := WITH RECURSIVE t AS (SELECT n FROM Start UNION SELECT e.b FROM t JOIN Edge e ON e.a = t.n WHERE e.k < 8)
+    SELECT n FROM t;
 """
 
 

@@ -1,4 +1,5 @@
-"""Rows that must match are found as sets by both databases, NULLs too; and literals that can never be equal are known."""
+"""Rows that must match are found as sets by both databases, NULLs too; and literals that can never be equal are
+known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Since when a row is there: with a history and without one, of inputs, of views, and after the store has forgotten epochs."""
+"""Since when a row is there: with a history and without one, of inputs, of views, and after the store has forgotten
+epochs."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ CREATE TABLE Rate (city STRING, percent INT, PRIMARY KEY (city));
 CREATE STREAM Sale (customer INT, amount INT);
 CREATE STREAM _Hit (page STRING);
 ByCustomer := SELECT customer, sum(amount) AS total FROM Sale GROUP BY customer WITH HISTORY;
-ByCity := SELECT c.city, sum(s.amount) AS total FROM Sale s JOIN Customer c ON c.id = s.customer GROUP BY c.city WITH HISTORY;
+ByCity := SELECT c.city, sum(s.amount) AS total FROM Sale s JOIN Customer c ON c.id = s.customer GROUP BY c.city
+    WITH HISTORY;
 Rated := SELECT c.id, r.percent FROM Customer c JOIN Rate r ON r.city = c.city WITH HISTORY;
 Plain := SELECT customer, count(*) AS n FROM Sale GROUP BY customer;
 RatedNow := SELECT c.id, r.percent FROM Customer c JOIN Rate r ON r.city = c.city;
@@ -192,7 +194,10 @@ def test_epochs_with_one_clock_and_epochs_that_are_forgotten(executor: Any, monk
 
 def test_a_history_that_began_later_says_so(tmp_path: Path, executor: Any) -> None:
     store = f"sqlite:///{tmp_path / 'shop.db'}"
-    text = "CREATE STREAM Sale (customer INT, amount INT);\nTotals := SELECT customer, sum(amount) AS n FROM Sale GROUP BY customer"
+    text = (
+        "CREATE STREAM Sale (customer INT, amount INT);\nTotals := SELECT customer, sum(amount) AS n FROM Sale "
+        "GROUP BY customer"
+    )
     wb = Workbench(f"{text};", store, spark=executor)
     step(wb, 1, Sale=[sale(1, 1)])
     wb.close()

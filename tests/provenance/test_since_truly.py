@@ -20,16 +20,19 @@ CREATE TABLE Person (id INT, city STRING, age INT, PRIMARY KEY (id)) WITH HISTOR
 CREATE TABLE Sale (person INT, amount INT) WITH HISTORY;
 CREATE STREAM Visit (person INT, page STRING) WITH HISTORY;
 _Old := SELECT id, city FROM Person WHERE age > 2;
-ByCity := SELECT p.city, count(*) AS n, sum(s.amount) AS total FROM Sale s JOIN _Old p ON p.id = s.person GROUP BY p.city WITH HISTORY;
-Spent := SELECT p.id, s.amount FROM Person p LEFT JOIN (SELECT person, sum(amount) AS amount FROM Sale GROUP BY person) s
+ByCity := SELECT p.city, count(*) AS n, sum(s.amount) AS total FROM Sale s JOIN _Old p ON p.id = s.person
+    GROUP BY p.city WITH HISTORY;
+Spent := SELECT p.id, s.amount FROM Person p LEFT JOIN (SELECT person, sum(amount) AS amount FROM Sale
+    GROUP BY person) s
          ON s.person = p.id WITH HISTORY;
 Pages := SELECT DISTINCT page FROM Visit WITH HISTORY;
 Most := SELECT person, max(amount) AS amount FROM Sale GROUP BY person WITH HISTORY;
 Best := DISTINCT Sale ON person ORDER BY amount DESC WITH HISTORY;
-Seen := SELECT v.person, count(*) AS n FROM Visit v WHERE EXISTS (SELECT 1 FROM Sale s WHERE s.person = v.person) GROUP BY v.person WITH HISTORY;
+Seen := SELECT v.person, count(*) AS n FROM Visit v WHERE EXISTS (SELECT 1 FROM Sale s WHERE s.person = v.person)
+    GROUP BY v.person WITH HISTORY;
 All_ := SELECT person AS k, 'v' AS kind, count(*) AS n FROM Visit GROUP BY person
         UNION ALL SELECT age, 'p', count(*) FROM Person GROUP BY age WITH HISTORY;
-"""  # noqa: E501
+"""
 KEYS = {
     "ByCity": ("city",),
     "Spent": ("id",),

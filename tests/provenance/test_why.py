@@ -144,13 +144,19 @@ def test_rows_that_are_not_stored_are_told_by_name(executor: Any) -> None:
 
 TIMES = """
 CREATE STREAM Bid (at TIMESTAMP NOT NULL, item STRING, price INT, WATERMARK FOR at AS at - INTERVAL 1 MINUTE);
-Tens := SELECT wend, sum(price) AS total FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(at), dur => INTERVAL '10' MINUTES) GROUP BY wend;
-Sessions := SELECT item, wstart, wend, sum(price) AS total FROM Session(data => TABLE(Bid), timecol => DESCRIPTOR(at), key => DESCRIPTOR(item), gap => INTERVAL '5' MINUTES) GROUP BY item, wstart, wend;
-Done := SELECT wend, count(*) AS n FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(at), dur => INTERVAL '10' MINUTES) GROUP BY wend EMIT AFTER WATERMARK;
-Told := SELECT wend, count(*) AS n FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(at), dur => INTERVAL '10' MINUTES) GROUP BY wend EMIT STREAM;
-Last2 := SELECT item, sum(price) AS total, firingTime() AS fired FROM Bid WINDOW (sliding, count(2), count(1), partitioned BY item) GROUP BY item;
-Pairs := FROM Bid AS s WINDOW BY w PARTITION BY s.item ORDER BY s.at TYPE SLIDING START AS a END NEXT AS e WHEN e.at > a.at + INTERVAL '3' MINUTES SELECT a.item, a.at, ARRAY_SUM(w[*].price) AS total;
-"""  # noqa: E501
+Tens := SELECT wend, sum(price) AS total FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(at),
+    dur => INTERVAL '10' MINUTES) GROUP BY wend;
+Sessions := SELECT item, wstart, wend, sum(price) AS total FROM Session(data => TABLE(Bid), timecol => DESCRIPTOR(at),
+    key => DESCRIPTOR(item), gap => INTERVAL '5' MINUTES) GROUP BY item, wstart, wend;
+Done := SELECT wend, count(*) AS n FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(at),
+    dur => INTERVAL '10' MINUTES) GROUP BY wend EMIT AFTER WATERMARK;
+Told := SELECT wend, count(*) AS n FROM Tumble(data => TABLE(Bid), timecol => DESCRIPTOR(at),
+    dur => INTERVAL '10' MINUTES) GROUP BY wend EMIT STREAM;
+Last2 := SELECT item, sum(price) AS total, firingTime() AS fired FROM Bid
+    WINDOW (sliding, count(2), count(1), partitioned BY item) GROUP BY item;
+Pairs := FROM Bid AS s WINDOW BY w PARTITION BY s.item ORDER BY s.at TYPE SLIDING START AS a END NEXT AS e WHEN e.at >
+    a.at + INTERVAL '3' MINUTES SELECT a.item, a.at, ARRAY_SUM(w[*].price) AS total;
+"""
 BIDS = [("08:01", "a", 1), ("08:03", "b", 2), ("08:05", "a", 4), ("08:14", "a", 8), ("08:31", "b", 16)]
 
 

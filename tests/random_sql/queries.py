@@ -1,7 +1,7 @@
 """Random SQL text over a small catalog, and the same query for DuckDB.
 
-In: a seed. Out: `Query`s whose text the compiler takes or refuses with a diagnostic. Rows that tie are never told apart: what
-depends on an order of rows orders by all columns there are, so that two engines must agree.
+In: a seed. Out: `Query`s whose text the compiler takes or refuses with a diagnostic. Rows that tie are never told
+apart: what depends on an order of rows orders by all columns there are, so that two engines must agree.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ LITERALS = {
     "bool": ("TRUE", "FALSE"),
 }
 CHOSEN = (
-    "SELECT k.k AS c1, x.c AS c2 FROM Keyed k JOIN LATERAL (SELECT k.b + l.b AS c FROM Log l WHERE l.a = k.a) x ON TRUE",
+    "SELECT k.k AS c1, x.c AS c2 FROM Keyed k JOIN LATERAL (SELECT k.b + l.b AS c FROM Log l WHERE l.a = k.a) x ON "
+    "TRUE",
     "SELECT k.k AS c1, x.c AS c2, x.n AS c3 FROM Keyed k JOIN LATERAL "
     "(SELECT max(l.b + k.k) AS c, count(*) AS n FROM Log l WHERE l.a = k.a) x ON TRUE",
     "SELECT k.k AS c1, x.c AS c2, x.n AS c3 FROM Keyed k LEFT JOIN LATERAL "
@@ -50,8 +51,8 @@ CHOSEN = (
     "SELECT k.k AS c1 FROM Keyed k WHERE k.b NOT IN (SELECT l.b * k.b FROM Log l WHERE l.a = k.a)",
     "SELECT k.k AS c1 FROM Keyed k WHERE EXISTS (SELECT max(l.a) AS x, min(l.b) AS y FROM Log l WHERE l.a = k.a)",
     "SELECT k.k AS c1 FROM Keyed k WHERE (k.b IS NULL OR k.k > 3) AND k.b <> k.a",
-    "SELECT x.c * 2 AS c1 FROM (SELECT a + 1 AS c, a IS NULL OR b > 1 AS f FROM Bag) x WHERE x.f AND x.c * 2 < 8 AND NOT x.f = TRUE "
-    "OR x.c - 1 = 2",
+    "SELECT x.c * 2 AS c1 FROM (SELECT a + 1 AS c, a IS NULL OR b > 1 AS f FROM Bag) x WHERE x.f AND x.c * 2 < 8 AND "
+    "NOT x.f = TRUE OR x.c - 1 = 2",
     "SELECT x.a AS c1, x.s AS c2 FROM Keyed k JOIN LATERAL "
     "(SELECT l.a, l.s FROM Log l WHERE l.b = k.b ORDER BY l.a, l.s, l.b LIMIT 3) x ON TRUE",
 )
@@ -283,7 +284,8 @@ class _Maker:
             return f"Keyed {one} {word} ⟦{one}.latest {two}¦{theirs}⟧", of("Keyed", one) + of("Log", two)
         if form == "far":
             return (
-                f"⟦Bag.keyed.equals {two}¦Bag {one} JOIN Keyed {one}k ON {one}k.k = {one}.b JOIN Bag {two} ON {two}.a = {one}k.a⟧",
+                f"⟦Bag.keyed.equals {two}¦Bag {one} JOIN Keyed {one}k ON {one}k.k = {one}.b JOIN Bag {two} ON {two}.a "
+                f"= {one}k.a⟧",
                 of("Bag", two),
             )
         lines = [(f"{two}.a", "int"), (f"{two}.s", "text"), (f"{two}.d", "double")]

@@ -1,4 +1,5 @@
-"""A script of random views driven through epochs: what differs from DuckDB and from the batch run, as text for people."""
+"""A script of random views driven through epochs: what differs from DuckDB and from the batch run, as text for
+people."""
 
 from __future__ import annotations
 

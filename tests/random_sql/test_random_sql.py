@@ -1,4 +1,5 @@
-"""Random SQL text, kept epoch by epoch with restarts: the store is what DuckDB answers, and what Spark answers in batch."""
+"""Random SQL text, kept epoch by epoch with restarts: the store is what DuckDB answers, and what Spark answers in
+batch."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from tests.restarts import assert_whole, restart
 
 
 def epochs(seed: int) -> int:
-    """A run of `depth.STORES_AND_SEEDS` is short in `make test`: the first epoch, changes, and changes after a restart."""
+    """A run of `depth.STORES_AND_SEEDS` is short in `make test`: the first epoch, changes, and changes after a
+    restart."""
     return 3 if seed == 1 else 6
 
 
@@ -28,11 +29,11 @@ def step_alike(
     push: Callable[[int], Callable[[Workbench], None]],
     shown: Callable[[Any], str] = repr,
 ) -> None:
-    """Step through `epochs` with what `push(epoch)` puts into each bench: all benches make equal changes and hold the batch answers.
+    """Step through `epochs` with what `push(epoch)` puts into each bench: all benches make equal changes and hold the
+    batch answers.
 
-    Each third epoch is followed by a restart,
-    for which stores are renamed or restored from a backup by turns. `shown` is the text by which rows and changes are compared. The benches
-    are closed.
+    Each third epoch is followed by a restart, for which stores are renamed or restored from a backup by turns. `shown`
+    is the text by which rows and changes are compared. The benches are closed.
     """
     for epoch in range(epochs):
         fill = push(epoch)

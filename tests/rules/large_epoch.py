@@ -1,6 +1,7 @@
 """A process of its own for the test of memory: `python -m tests.rules.large_epoch ROWS MEGABYTES [STORE]`.
 
-Two epochs over rows that only Spark has: new rows, then as many updates. Prints one line of JSON: peaks in bytes, and what is stored.
+Two epochs over rows that only Spark has: new rows, then as many updates. Prints one line of JSON: peaks in bytes, and
+what is stored.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ NOTE = "concat('a note that makes the row wider: ', id)"
 
 
 class Peak(threading.Thread):
-    """The most memory of its own that this process has meanwhile: not the JVM's, and no pages of files, which the system may take back."""
+    """The most memory of its own that this process has meanwhile: not the JVM's, and no pages of files, which the
+    system may take back."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)

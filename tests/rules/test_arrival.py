@@ -1,4 +1,5 @@
-"""Rows that tie come in the order of their arrival: store, batch and plain Python agree, whatever was updated, deleted and restarted."""
+"""Rows that tie come in the order of their arrival: store, batch and plain Python agree, whatever was updated, deleted
+and restarted."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ CREATE TABLE Bag (g INT, t INT, x INT);
 CREATE STREAM S (g INT, t INT, x INT, m MAP<STRING, INT>);
 
 Grouped := SELECT g, first(x) AS f, last(x) AS l, any_value(x) IGNORE NULLS AS a, first(x, true) AS fn,
-                  last(x) FILTER (WHERE t > 1) AS lf, collect_list(x) AS c, collect_list(DISTINCT x) AS cd, collect_set(x) AS cs,
+                  last(x) FILTER (WHERE t > 1) AS lf, collect_list(x) AS c, collect_list(DISTINCT x) AS cd,
+                      collect_set(x) AS cs,
                   collect_list(struct(t, x)) AS cp, max_by(x, t) AS ma, min_by(x, t) AS mi, mode(x) AS mo,
                   listagg(CAST(x AS STRING), ',') AS li, listagg(DISTINCT CAST(x AS STRING), ',') AS ld
            FROM T GROUP BY g;
@@ -34,9 +36,12 @@ Ranked := SELECT k, row_number() OVER w AS r, ntile(3) OVER w AS n, lag(x) OVER 
                  collect_list(x) OVER (PARTITION BY g ORDER BY t RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS cr
           FROM T WINDOW w AS (PARTITION BY g ORDER BY t);
 Bagged := SELECT g, first(x) AS f, collect_list(x) AS c, max_by(x, t) AS m FROM Bag GROUP BY g;
-Streamed := SELECT g, first(x) AS f, last(x) AS l, collect_list(x) AS c, last(m) AS lm, collect_list(m) AS cm FROM S GROUP BY g;
-Joined := SELECT a.g, collect_list(b.x) AS c, first(b.x) AS f, last(a.k) AS l FROM T a JOIN Bag b ON a.t = b.t GROUP BY a.g;
-Both := SELECT g, first(x) AS f, collect_list(x) AS c FROM (SELECT g, t, x FROM Bag UNION ALL SELECT g, t, x FROM T) u GROUP BY g;
+Streamed := SELECT g, first(x) AS f, last(x) AS l, collect_list(x) AS c, last(m) AS lm, collect_list(m) AS cm FROM S
+    GROUP BY g;
+Joined := SELECT a.g, collect_list(b.x) AS c, first(b.x) AS f, last(a.k) AS l FROM T a JOIN Bag b ON a.t = b.t
+    GROUP BY a.g;
+Both := SELECT g, first(x) AS f, collect_list(x) AS c FROM (SELECT g, t, x FROM Bag UNION ALL SELECT g, t, x FROM T) u
+    GROUP BY g;
 """
 VIEWS = ("Grouped", "Rolled", "Ranked", "Bagged", "Streamed", "Joined", "Both")
 

@@ -27,7 +27,8 @@ CREATE TABLE Words (word STRING);
 Sums := SELECT o.who, count(*) AS n, sum(o.amount) AS total FROM Orders o GROUP BY o.who;
 Middle := SELECT who, median(amount) AS middle FROM Orders GROUP BY who;
 Pairs := SELECT o.id, c.page FROM Orders o JOIN Clicks c ON o.who = c.who;
-Latest := SELECT who, page, at FROM (SELECT *, row_number() OVER (PARTITION BY who ORDER BY at DESC, page) AS rank FROM Clicks) AS r
+Latest := SELECT who, page, at FROM (SELECT *, row_number() OVER (PARTITION BY who ORDER BY at DESC, page) AS rank
+    FROM Clicks) AS r
           WHERE rank <= 2;
 """
 

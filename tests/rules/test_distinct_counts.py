@@ -1,4 +1,5 @@
-"""Distinct counts are maintained by the values of each group: the same rows and changes as where whole groups are read again."""
+"""Distinct counts are maintained by the values of each group: the same rows and changes as where whole groups are read
+again."""
 
 from __future__ import annotations
 
@@ -22,11 +23,13 @@ CREATE STREAM _M (g INT, m MAP<STRING, INT>);
 COUNTED = {
     "One": "SELECT g, count(DISTINCT u) AS n FROM T GROUP BY g",
     "Filtered": "SELECT g, count(DISTINCT u) AS n, count(DISTINCT u) FILTER (WHERE v > 0) AS above FROM T GROUP BY g",
-    "Two": "SELECT g, count(DISTINCT v) AS vs, count(DISTINCT u) FILTER (WHERE d < 2) AS us, count(DISTINCT d) AS ds FROM T GROUP BY g",
+    "Two": "SELECT g, count(DISTINCT v) AS vs, count(DISTINCT u) FILTER (WHERE d < 2) AS us, count(DISTINCT d) AS ds "
+    "FROM T GROUP BY g",
     "Beside": "SELECT g, sum(d) AS s, count(DISTINCT u) + count(*) AS n FROM T GROUP BY g HAVING count(DISTINCT v) < 3",
     "Total": "SELECT count(DISTINCT u) AS us, count(DISTINCT v) AS vs, count(v) AS n FROM T",
     "Keys": "SELECT g % 2 AS odd, u, count(DISTINCT g) AS gs, sum(g) AS s FROM T GROUP BY ALL",
-    "Windows": """SELECT wend, g, count(DISTINCT u) AS us, max(u) AS last FROM Tumble(data => TABLE(_S), timecol => DESCRIPTOR(ts),
+    "Windows": """SELECT wend, g, count(DISTINCT u) AS us, max(u) AS last
+    FROM Tumble(data => TABLE(_S), timecol => DESCRIPTOR(ts),
         dur => INTERVAL '1' MINUTE) GROUP BY wend, g EMIT AFTER WATERMARK""",
 }
 OTHERS = {

@@ -86,7 +86,10 @@ def test_an_epoch_before_its_time_changes_nothing_and_then_something(executor: A
 
 
 def test_what_any_moment_changes_is_always_due(executor: Any) -> None:
-    views = "Q := SELECT g FROM S WHERE at > now() - INTERVAL 1 MONTH; D := SELECT g FROM S WHERE date(at) = current_date();"
+    views = (
+        "Q := SELECT g FROM S WHERE at > now() - INTERVAL 1 MONTH; D := SELECT g FROM S WHERE date(at) = "
+        "current_date();"
+    )
     for text, expected in ((views, NEVER), (views.partition(";")[2], microseconds(as_instant("2024-01-02")))):
         wb = Workbench(STREAM + text, spark=executor)
         wb.clock("2024-01-01 12:00:00")

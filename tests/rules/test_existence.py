@@ -23,7 +23,8 @@ Below := SELECT k, upper(s) AS s FROM T WHERE EXISTS (SELECT 1 FROM Bag g WHERE 
 Either := SELECT g.a, g.s FROM Bag g LEFT SEMI JOIN T ON T.a = g.a OR T.s = g.s;
 Never := SELECT g.a, count(*) AS n FROM Bag g LEFT ANTI JOIN T ON T.a + T.b > g.a GROUP BY g.a;
 Seen := SELECT l.k, l.a FROM _Log l WHERE EXISTS (SELECT 1 FROM T WHERE T.a BETWEEN l.a - 1 AND l.a + 1);
-Joined := SELECT x.k, x.t FROM (SELECT T.k, g.s AS t, g.a FROM T JOIN Bag g ON g.a = T.a) x LEFT ANTI JOIN Bag o ON o.a > x.a + 1;
+Joined := SELECT x.k, x.t FROM (SELECT T.k, g.s AS t, g.a FROM T JOIN Bag g ON g.a = T.a) x
+    LEFT ANTI JOIN Bag o ON o.a > x.a + 1;
 Shown := SELECT a FROM (SELECT a, b FROM T) x LEFT SEMI JOIN Bag o ON o.a <> x.b;
 """
 VIEWS = ("Above", "Below", "Either", "Never", "Seen", "Joined", "Shown")

@@ -1,4 +1,5 @@
-"""Window functions whose frames end: a change reads and writes the rows around it alone, and every view stays its batch answer."""
+"""Window functions whose frames end: a change reads and writes the rows around it alone, and every view stays its batch
+answer."""
 
 from __future__ import annotations
 
@@ -94,11 +95,13 @@ Rows := SELECT k, g, n, lag(x) OVER w AS a, lead(x, 2) OVER w AS b,
 Alone := SELECT k, lag(x) OVER (ORDER BY t) AS a FROM T;
 Back := SELECT k, lag(k) OVER (PARTITION BY g ORDER BY n DESC) AS a,
                min(x) OVER (PARTITION BY g ORDER BY n DESC ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) AS m FROM T;
-Near := SELECT k, sum(x) OVER (PARTITION BY g ORDER BY n RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS s FROM T WHERE x > 1;
+Near := SELECT k, sum(x) OVER (PARTITION BY g ORDER BY n RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS s FROM T
+    WHERE x > 1;
 Times := SELECT k, count(x) OVER (ORDER BY t RANGE BETWEEN INTERVAL 3 MINUTES PRECEDING AND CURRENT ROW) AS c FROM T;
 Days := SELECT k, collect_list(x) OVER (PARTITION BY g ORDER BY d ROWS 1 PRECEDING) AS c FROM T;
 Kept := SELECT k, g, n, lag(x) OVER (PARTITION BY g ORDER BY n) AS a FROM T QUALIFY a IS NULL OR a > 2;
-Some := SELECT k, n, lag(x) OVER w AS a, sum(x) OVER (PARTITION BY g ORDER BY n ROWS 2 PRECEDING) AS s FROM T WHERE x > 2
+Some := SELECT k, n, lag(x) OVER w AS a, sum(x) OVER (PARTITION BY g ORDER BY n ROWS 2 PRECEDING) AS s FROM T
+    WHERE x > 2
         WINDOW w AS (PARTITION BY g ORDER BY n);
 Stream := SELECT g, n, x, x - lag(x) OVER (PARTITION BY g ORDER BY n) AS step FROM _S;
 Joined := SELECT t.k, m.name, lag(t.x) OVER (PARTITION BY m.name ORDER BY t.n) AS a FROM T t JOIN Names m ON m.g = t.g;

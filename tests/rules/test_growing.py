@@ -1,4 +1,5 @@
-"""Window functions whose frames begin with their partition: a change continues the results of the row before it, in the digits of batch."""
+"""Window functions whose frames begin with their partition: a change continues the results of the row before it, in the
+digits of batch."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from belvedere.rules.options import Options
 from tests.depth import STORES_AND_SEEDS
 from tests.rules.batch_answers import are_batch_answers, epochs
 
-TABLE = """CREATE TABLE T (k INT, g INT, n INT, t TIMESTAMP, s STRING, x INT, b BIGINT, d DOUBLE, c DECIMAL(12, 2), y DECIMAL(38, 10),
+TABLE = """CREATE TABLE T (k INT, g INT, n INT, t TIMESTAMP, s STRING, x INT, b BIGINT, d DOUBLE, c DECIMAL(12, 2),
+    y DECIMAL(38, 10),
   PRIMARY KEY (k));
 """
 
@@ -100,13 +102,17 @@ SCRIPT = (
     + """
 CREATE STREAM _S (g INT, n BIGINT, x INT);
 CREATE TABLE Names (g INT, name STRING, PRIMARY KEY (g));
-Running := SELECT k, sum(x) OVER w AS a, count(x) OVER w AS b, min(x) OVER w AS m, max(s) OVER w AS o, avg(x) OVER w AS e,
-                  sum(c) OVER w AS c, sum(x) FILTER (WHERE x > 2) OVER w AS f FROM T WINDOW w AS (PARTITION BY g ORDER BY n);
+Running := SELECT k, sum(x) OVER w AS a, count(x) OVER w AS b, min(x) OVER w AS m, max(s) OVER w AS o,
+    avg(x) OVER w AS e,
+                  sum(c) OVER w AS c, sum(x) FILTER (WHERE x > 2) OVER w AS f FROM T WINDOW w AS (PARTITION BY g
+                      ORDER BY n);
 Alone := SELECT *, sum(b) OVER (ORDER BY t) AS a FROM T;
-Places := SELECT k, row_number() OVER w AS a, rank() OVER w AS b, dense_rank() OVER w AS c FROM T WINDOW w AS (ORDER BY n);
+Places := SELECT k, row_number() OVER w AS a, rank() OVER w AS b, dense_rank() OVER w AS c FROM T
+    WINDOW w AS (ORDER BY n);
 Keys := SELECT k, rank() OVER w AS a, dense_rank() OVER w AS b, sum(x) OVER w AS c, row_number() OVER w AS d
         FROM T WINDOW w AS (PARTITION BY g ORDER BY n, x DESC);
-Ordered := SELECT k, n, sum(d) OVER w AS a, avg(d) OVER w AS b, avg(b) OVER w AS c, min(d) OVER w AS m, max(d) OVER w AS o,
+Ordered := SELECT k, n, sum(d) OVER w AS a, avg(d) OVER w AS b, avg(b) OVER w AS c, min(d) OVER w AS m,
+    max(d) OVER w AS o,
                 first_value(s) OVER w AS f, first_value(s) IGNORE NULLS OVER w AS h, last_value(s) OVER w AS l,
                 last_value(s) IGNORE NULLS OVER w AS i, avg(d) FILTER (WHERE x > 1) OVER w AS j
         FROM T WINDOW w AS (PARTITION BY g ORDER BY n ROWS UNBOUNDED PRECEDING);
@@ -120,8 +126,10 @@ Mixed := SELECT k, sum(x) OVER w AS a, lag(x) OVER w AS b, lead(x, 2) OVER w AS 
                 count(x) OVER (PARTITION BY g ORDER BY n RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS d
          FROM T WINDOW w AS (PARTITION BY g ORDER BY n);
 Kept := SELECT k, count(*) OVER (ORDER BY n) AS c FROM T QUALIFY c > 3;
-Least := SELECT k, count(*) OVER (PARTITION BY g ORDER BY n, x) AS c FROM T QUALIFY row_number() OVER (PARTITION BY g ORDER BY n, x) < 3;
-Some := SELECT k, sum(x) OVER (ORDER BY n) AS a, sum(d) OVER (ORDER BY n ROWS UNBOUNDED PRECEDING) AS b FROM T WHERE x > 2;
+Least := SELECT k, count(*) OVER (PARTITION BY g ORDER BY n, x) AS c FROM T QUALIFY row_number() OVER (PARTITION BY g
+    ORDER BY n, x) < 3;
+Some := SELECT k, sum(x) OVER (ORDER BY n) AS a, sum(d) OVER (ORDER BY n ROWS UNBOUNDED PRECEDING) AS b FROM T
+    WHERE x > 2;
 Stream := SELECT g, n, x, sum(x) OVER (PARTITION BY g ORDER BY n) AS a FROM _S;
 Joined := SELECT t.k, m.name, sum(t.x) OVER (PARTITION BY m.name ORDER BY t.n) AS a FROM T t JOIN Names m ON m.g = t.g;
 """

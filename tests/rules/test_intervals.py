@@ -1,4 +1,5 @@
-"""Day-time intervals as columns: each view after each epoch is what batch says, on both stores; the API shows ISO 8601."""
+"""Day-time intervals as columns: each view after each epoch is what batch says, on both stores; the API shows ISO
+8601."""
 
 from __future__ import annotations
 
@@ -22,10 +23,12 @@ Totals := SELECT k, sum(i) AS s, min(i) AS lo, max(i) AS hi, avg(i) AS m, count(
 Streamed := SELECT k, sum(i) AS s, avg(i) AS m, median(i) AS middle, max(i) AS hi FROM E GROUP BY k;
 Pairs := SELECT l.id, r.id AS other, l.i FROM T l JOIN T r ON l.i = r.i;
 Longest := SELECT id, i FROM T ORDER BY i DESC, id LIMIT 3;
-Running := SELECT id, lag(i) OVER (PARTITION BY k ORDER BY id) AS p, sum(i) OVER (PARTITION BY k ORDER BY id) AS q FROM T;
+Running := SELECT id, lag(i) OVER (PARTITION BY k ORDER BY id) AS p, sum(i) OVER (PARTITION BY k ORDER BY id) AS q
+    FROM T;
 Nested := SELECT id, array(i) AS xs, struct(i) AS st FROM T;
 Past := SELECT id, i FROM T WITH HISTORY;
-Parts := SELECT id, extract(DAY FROM i) AS d, extract(HOUR FROM i) AS h, extract(SECOND FROM i) AS s, CAST(i AS STRING) AS t,
+Parts := SELECT id, extract(DAY FROM i) AS d, extract(HOUR FROM i) AS h, extract(SECOND
+    FROM i) AS s, CAST(i AS STRING) AS t,
   CAST(CAST(i AS INTERVAL SECOND) AS BIGINT) AS whole FROM T;
 Made := SELECT id, make_dt_interval(1, 2, 3, 4.5) AS m, CAST('1 02:00:00' AS INTERVAL DAY TO SECOND) AS c,
   CASE WHEN i > INTERVAL '1' HOUR THEN i ELSE INTERVAL '0' SECOND END AS w FROM T;

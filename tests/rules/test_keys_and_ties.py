@@ -21,7 +21,8 @@ START = datetime(2024, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
 DECIMALS = """
-CREATE STREAM S (k INT, a DECIMAL(26,4), b DECIMAL(38,10), c DECIMAL(38,18), d DECIMAL(18,2), e DECIMAL(38,36), f DECIMAL(38,8));
+CREATE STREAM S (k INT, a DECIMAL(26,4), b DECIMAL(38,10), c DECIMAL(38,18), d DECIMAL(18,2), e DECIMAL(38,36),
+    f DECIMAL(38,8));
 Wide := SELECT k, avg(a) AS a, avg(b) AS b, avg(c) AS c, avg(e) AS e FROM S GROUP BY k;
 Long := SELECT k, sum(f) AS f FROM S GROUP BY k;
 Narrow := SELECT k, avg(d) AS d, sum(d) AS s FROM S GROUP BY k;
@@ -33,7 +34,8 @@ Arrays := SELECT array(s.t) AS t, count(*) AS n FROM T GROUP BY array(s.t);
 Maps := SELECT m, count(*) AS n FROM T GROUP BY m;
 Later := SELECT id, sum(CASE WHEN at > now() THEN 1 END) OVER (PARTITION BY a) AS n FROM T;
 Rolled := SELECT a, b, count(*) FILTER (WHERE at > now()) AS n FROM T GROUP BY ROLLUP (a, b);
-Placed := SELECT id, row_number() OVER (PARTITION BY a ORDER BY b DESC) AS n, lag(id) OVER (PARTITION BY a ORDER BY b) AS l,
+Placed := SELECT id, row_number() OVER (PARTITION BY a ORDER BY b DESC) AS n, lag(id) OVER (PARTITION BY a
+    ORDER BY b) AS l,
           sum(id) OVER (PARTITION BY a ORDER BY b rows BETWEEN 1 PRECEDING AND CURRENT ROW) AS s,
           rank() OVER (PARTITION BY a ORDER BY b) AS r, sum(id) OVER (PARTITION BY a ORDER BY b) AS e FROM T;
 """

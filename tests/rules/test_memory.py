@@ -29,7 +29,8 @@ Sums := SELECT who, count(*) AS n, sum(amount) AS total FROM Orders GROUP BY who
 Middle := SELECT who, median(amount) AS middle, collect_set(what) AS things FROM Orders GROUP BY who;
 Pairs := SELECT o.id, c.page FROM Orders o JOIN Clicks c ON o.who = c.who;
 Rest := SELECT o.id, s.n FROM Orders o LEFT JOIN Sums s ON o.who = s.who AND s.n > 1;
-Latest := SELECT who, page, at FROM (SELECT *, row_number() OVER (PARTITION BY who ORDER BY at DESC, page) AS rank FROM Clicks) AS r
+Latest := SELECT who, page, at FROM (SELECT *, row_number() OVER (PARTITION BY who ORDER BY at DESC, page) AS rank
+    FROM Clicks) AS r
           WHERE rank <= 2;
 Recent := SELECT id, at FROM Orders WHERE at <= now() AND at > now() - INTERVAL 5 MINUTES;
 First := SELECT id, amount FROM Orders ORDER BY amount DESC, id LIMIT 3;
@@ -121,7 +122,8 @@ def test_rows_are_the_same_in_memory_in_files_and_in_spark(spark: Any) -> None:
         dict.fromkeys(types),
         {
             "a": -1, "b c": 2**62, "d,(;)": float("inf"), "e": "\0é", "f": b"\0", "g": datetime(1, 1, 1).date(),
-            "h": datetime(1, 1, 1, tzinfo=UTC), "i": datetime(9999, 12, 31), "j": 1, "k": True, "l": [{"x": 1, "y": None}, None],
+            "h": datetime(1, 1, 1, tzinfo=UTC), "i": datetime(9999, 12, 31), "j": 1, "k": True,
+            "l": [{"x": 1, "y": None}, None],
             "m": [("k", None)], "n": timedelta(microseconds=-5), "o": -0.0,
         },
     ]  # fmt: skip
@@ -176,4 +178,5 @@ def test_two_million_rows_need_no_more_memory_than_the_setting_says(
 
 
 FIXED = 384
-"""Megabytes that do not depend on the rows: caches of SQLite, buffers of its sorts and of files, the allocators' slack."""
+"""Megabytes that do not depend on the rows: caches of SQLite, buffers of its sorts and of files, the allocators'
+slack."""

@@ -1,4 +1,5 @@
-"""Year-month intervals as columns: each view after each epoch is what batch says, on both stores; the API shows ISO 8601."""
+"""Year-month intervals as columns: each view after each epoch is what batch says, on both stores; the API shows ISO
+8601."""
 
 from __future__ import annotations
 
@@ -29,8 +30,10 @@ Streamed := SELECT k, sum(i) AS s, avg(i) AS m, median(i) AS middle, max(i) AS h
 Pairs := SELECT l.id, r.id AS other, l.i FROM T l JOIN T r ON l.i = r.i;
 Outer := SELECT T.id, E.i FROM T LEFT JOIN E ON T.k = E.k AND T.i <= E.i;
 Longest := SELECT id, i FROM T ORDER BY i DESC, id LIMIT 3;
-Running := SELECT id, lag(i) OVER (PARTITION BY k ORDER BY id) AS p, sum(i) OVER (PARTITION BY k ORDER BY id) AS q FROM T;
-Lists := SELECT id, x + i AS x FROM (SELECT id, i, array(i, INTERVAL '1' YEAR) AS xs FROM (SELECT DISTINCT id, i FROM T))
+Running := SELECT id, lag(i) OVER (PARTITION BY k ORDER BY id) AS p, sum(i) OVER (PARTITION BY k ORDER BY id) AS q
+    FROM T;
+Lists := SELECT id, x + i AS x FROM (SELECT id, i, array(i, INTERVAL '1' YEAR) AS xs FROM (SELECT DISTINCT id, i
+    FROM T))
   LATERAL VIEW explode(xs) q AS x;
 Past := SELECT id, i FROM T WITH HISTORY;
 Both := SELECT i FROM T UNION SELECT i FROM E;
@@ -144,7 +147,8 @@ def test_texts_that_are_no_months(text: str) -> None:
         ("SELECT id, array(i) AS c FROM T", "B3044"),
         ("SELECT collect_list(i) AS c FROM T", "B3044"),
         (
-            "FROM T AS g WINDOW BY w PARTITION BY g.k ORDER BY g.id TYPE SLIDING START AS s WHEN s.id < 5 END SELECT s.i",
+            "FROM T AS g WINDOW BY w PARTITION BY g.k ORDER BY g.id TYPE SLIDING START AS s WHEN s.id < 5 END SELECT "
+            "s.i",
             "B3044",
         ),
         ("SELECT id, i + d AS c FROM T", "B3002"),

@@ -1,4 +1,5 @@
-"""Groups that are new to an aggregate, known, gone and there again; and what a changed script makes of rows that are not stored."""
+"""Groups that are new to an aggregate, known, gone and there again; and what a changed script makes of rows that are
+not stored."""
 
 from __future__ import annotations
 
@@ -86,7 +87,8 @@ V := SELECT page, count(DISTINCT visitor) AS n FROM _Visits GROUP BY page;
 
 
 def test_a_changed_script_finds_rows_that_are_not_stored(executor: Any, tmp_path: Path) -> None:
-    """The values that are counted lie in the state of the stage that finds them: a changed view over them is made of that."""
+    """The values that are counted lie in the state of the stage that finds them: a changed view over them is made of
+    that."""
     url, changed = f"sqlite:///{tmp_path}/store.db", DISTINCT.replace("AS n FROM", "* 10 AS n FROM")
     visits = [
         [("a", 1), ("a", 1), ("a", 2), ("b", 1)],

@@ -1,4 +1,5 @@
-"""The headline promise on random plans: after every epoch each view equals the batch answer, whatever the rules and restarts."""
+"""The headline promise on random plans: after every epoch each view equals the batch answer, whatever the rules and
+restarts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""WITH RECURSIVE: every view equals its batch answer, the closure of a graph is what Python finds, and what does not end is told."""
+"""WITH RECURSIVE: every view equals its batch answer, the closure of a graph is what Python finds, and what does not
+end is told."""
 
 from __future__ import annotations
 
@@ -52,7 +53,10 @@ def test_a_recursion_is_recomputed_whole_and_its_sides_are_kept_by_changes() -> 
 
 
 def test_levels_may_be_given() -> None:
-    script = "A := WITH RECURSIVE t(n) MAX RECURSION LEVEL 7 AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELECT n FROM t;"
+    script = (
+        "A := WITH RECURSIVE t(n) MAX RECURSION LEVEL 7 AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) "
+        "SELECT n FROM t;"
+    )
     assert "at most 7 levels" in plan_text(compile_script(script).catalog.views["A"].plan)
 
 
@@ -97,7 +101,8 @@ def test_views_equal_their_batch_answer(executor: Any, each_store: str, seed: in
 
 ENDLESS = """
 CREATE TABLE Given (n INT, stop INT, PRIMARY KEY (n));
-Count := WITH RECURSIVE t MAX RECURSION LEVEL 5 AS (SELECT n, stop FROM Given UNION ALL SELECT n + 1, stop FROM t WHERE n < stop)
+Count := WITH RECURSIVE t MAX RECURSION LEVEL 5 AS (SELECT n, stop FROM Given UNION ALL SELECT n + 1, stop FROM t
+    WHERE n < stop)
     SELECT n FROM t;
 """
 

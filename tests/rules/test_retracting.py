@@ -36,7 +36,8 @@ Latest := SELECT s, k, d FROM (
 SHOWN = "Named := SELECT a, concat('a', n) AS name FROM ByA; Twice := SELECT s, k FROM Keyed WHERE b > 0;"
 MOST = """
 Most := WITH counts AS (SELECT a, s, count(*) AS n FROM Stream GROUP BY a, s)
-SELECT c.a, c.s, c.n FROM counts c JOIN (SELECT a, max(n) AS most FROM counts GROUP BY a) m ON m.a = c.a AND c.n >= m.most;
+SELECT c.a, c.s, c.n FROM counts c JOIN (SELECT a, max(n) AS most FROM counts
+    GROUP BY a) m ON m.a = c.a AND c.n >= m.most;
 """
 
 

@@ -1,4 +1,5 @@
-"""Row numbers that a filter bounds are maintained as first rows: the same rows and changes as by the window function."""
+"""Row numbers that a filter bounds are maintained as first rows: the same rows and changes as by the window
+function."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ FIRST = {
     "Doubled": f"SELECT id, place * 2 AS twice FROM (SELECT *, {NUMBER} AS place FROM _A) WHERE 1 >= place AND id > 2",
     "Two": f"SELECT id, v FROM _A QUALIFY {NUMBER} <= 2",
     "Three": f"SELECT id AS n FROM (SELECT id, {NUMBER} AS place FROM _A) WHERE place < 4 AND id <> 3",
-    "Joined": "SELECT a.id, b.w FROM _A a JOIN _B b ON a.id = b.id QUALIFY row_number() OVER (PARTITION BY a.id ORDER BY b.w, a.v) = 1",
+    "Joined": "SELECT a.id, b.w FROM _A a JOIN _B b ON a.id = b.id QUALIFY row_number() OVER (PARTITION BY a.id ORDER "
+    "BY b.w, a.v) = 1",
     "Shown": f"SELECT id, {NUMBER} AS place FROM _A QUALIFY place <= 2",
     "Second": f"SELECT id FROM _A QUALIFY {NUMBER} = 2",
     "Odd": f"SELECT id FROM (SELECT *, {NUMBER} AS place FROM _A) WHERE place <= 3 AND place <> 2",

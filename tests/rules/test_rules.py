@@ -19,8 +19,10 @@ CREATE TABLE Sales (id INT PRIMARY KEY, a INT, b STRING, x INT, d DOUBLE);
 CREATE STREAM Visits (a INT, x INT);
 CREATE TABLE Shops (a INT PRIMARY KEY, name STRING);
 Rolled := SELECT a, b, sum(x) AS s, count(*) AS n, grouping_id(a, b) AS g FROM Sales GROUP BY ROLLUP(a, b);
-Cubed := SELECT a, upper(b) AS u, median(x) AS m, grouping(a) AS no_a FROM Sales GROUP BY CUBE(a, upper(b)) HAVING count(*) > 1;
-Some := SELECT a, x % 2 AS odd, max(d) AS d, count(DISTINCT b) AS n FROM Sales GROUP BY GROUPING SETS ((a, x % 2), (a), (x % 2));
+Cubed := SELECT a, upper(b) AS u, median(x) AS m, grouping(a) AS no_a FROM Sales GROUP BY CUBE(a, upper(b))
+    HAVING count(*) > 1;
+Some := SELECT a, x % 2 AS odd, max(d) AS d, count(DISTINCT b) AS n FROM Sales
+    GROUP BY GROUPING SETS ((a, x % 2), (a), (x % 2));
 Parted := SELECT b, a, avg(x) AS x FROM Sales GROUP BY b, ROLLUP(a);
 Nested := SELECT g, count(*) AS n, sum(s) AS s FROM Rolled GROUP BY g;
 Most := SELECT a, x FROM Visits ORDER BY x DESC, a LIMIT 3;
@@ -35,7 +37,8 @@ Above := SELECT id, x FROM Sales WHERE x >= (SELECT avg(x) FROM Sales);
 Fit := SELECT h.name, s.id FROM Shops h RIGHT JOIN Sales s ON h.a <= s.x;
 Alone := SELECT s.id, s.x FROM Sales s WHERE NOT EXISTS (SELECT 1 FROM Sales v WHERE v.x > s.x AND v.a <> 1);
 Under := SELECT h.name FROM Shops h LEFT SEMI JOIN Sales s ON h.a < s.x OR s.b = 'y';
-Idle := SELECT s.id + 1 AS next, s.b FROM Sales s LEFT ANTI JOIN Visits v ON s.x < v.x AND v.a > s.a WHERE s.d IS NOT NULL;
+Idle := SELECT s.id + 1 AS next, s.b FROM Sales s LEFT ANTI JOIN Visits v ON s.x < v.x AND v.a > s.a
+    WHERE s.d IS NOT NULL;
 Alike := SELECT l.n, r.m FROM (SELECT b, count(*) AS n FROM Sales GROUP BY b) AS l
          FULL JOIN (SELECT b, sum(x) AS m FROM Sales GROUP BY b) AS r ON l.b = r.b;
 """

@@ -1,4 +1,5 @@
-"""Aggregates of sessions are maintained by a row for each session: the same rows and changes as where the sessions' rows are read again."""
+"""Aggregates of sessions are maintained by a row for each session: the same rows and changes as where the sessions'
+rows are read again."""
 
 from __future__ import annotations
 
@@ -29,8 +30,10 @@ def sessions(table: str, keys: str = "k", gap: int = 10) -> str:
 
 GROUPED = {
     "Counts": f"SELECT k, wstart, wend, count(*) AS n {sessions('_S')} GROUP BY k, wstart, wend",
-    "Ends": f"SELECT wend AS ended, k, sum(n) AS s, avg(v) AS mean, max(u) AS last {sessions('_S')} GROUP BY wend, k HAVING count(*) > 1",
-    "Spread": f"SELECT k, u, wstart, stddev(n) AS s, median(v), count(v) FILTER (WHERE n > 2) {sessions('_S', 'k, u', 7)} GROUP BY ALL",
+    "Ends": f"SELECT wend AS ended, k, sum(n) AS s, avg(v) AS mean, max(u) AS last {sessions('_S')} GROUP BY wend, k "
+    "HAVING count(*) > 1",
+    "Spread": "SELECT k, u, wstart, stddev(n) AS s, median(v), count(v) FILTER (WHERE n > 2) "
+    f"{sessions('_S', 'k, u', 7)} GROUP BY ALL",
     "Alone": f"SELECT wstart, wend, min(v) AS least {sessions('_S', '', 2)} GROUP BY wstart, wend",
     "Bounded": f"SELECT k, wend, sum(n) AS s {sessions('_W')} GROUP BY k, wend EMIT AFTER WATERMARK",
     "Left": f"SELECT k, wstart, wend, max(n) AS most {sessions('_W')} GROUP BY k, wstart, wend",
@@ -41,7 +44,8 @@ OTHERS = {
     "Across": f"SELECT wstart, wend, count(*) AS n {sessions('_S')} GROUP BY wstart, wend",
     "Finer": f"SELECT k, u, wend, count(*) AS n {sessions('_S')} GROUP BY k, u, wend",
     "Some": f"SELECT k, wend, count(*) AS n {sessions('_S')} WHERE n > 1 GROUP BY k, wend",
-    "Long": f"SELECT k, wend, count(*) FILTER (WHERE wend > at + INTERVAL 20 SECONDS) AS n {sessions('_S')} GROUP BY k, wend",
+    "Long": f"SELECT k, wend, count(*) FILTER (WHERE wend > at + INTERVAL 20 SECONDS) AS n {sessions('_S')} GROUP BY "
+    "k, wend",
     "Listed": f"SELECT k, wend, mode(u) AS us {sessions('_S')} GROUP BY k, wend",
 }
 

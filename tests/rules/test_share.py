@@ -30,7 +30,8 @@ Shorter := SELECT l.k, r.a, l.t FROM Keyed l JOIN Stream r ON r.k = l.k WHERE r.
 
 
 FILTERED = """
-Filtered := SELECT l.k, max(r.d) AS d FROM Keyed l JOIN Stream r ON r.k = l.k WHERE r.b > 1 AND r.t + 5 MINUTE >= now() GROUP BY l.k;
+Filtered := SELECT l.k, max(r.d) AS d FROM Keyed l JOIN Stream r ON r.k = l.k WHERE r.b > 1 AND r.t + 5 MINUTE >= now()
+    GROUP BY l.k;
 """
 
 THREE = """

@@ -31,7 +31,8 @@ Pages := SELECT DISTINCT page FROM _Clicks;
 Halves := SELECT who, median(amount) AS half FROM Orders GROUP BY who;
 Rare := SELECT page, sum(DISTINCT who) AS n FROM _Clicks WHERE who > 0 GROUP BY page;
 Names := SELECT name, count(*) AS n FROM People GROUP BY name;
-Latest := SELECT who, at FROM (SELECT who, at, row_number() OVER (PARTITION BY who ORDER BY at DESC) AS r FROM _Clicks) AS c WHERE r = 1;
+Latest := SELECT who, at FROM (SELECT who, at, row_number() OVER (PARTITION BY who ORDER BY at DESC) AS r
+    FROM _Clicks) AS c WHERE r = 1;
 Named := SELECT o.id, p.name FROM Orders o LEFT JOIN People p ON p.who = o.who;
 Buyers := SELECT name FROM People WHERE who IN (SELECT who FROM Orders) WITH HISTORY;
 Newest := SELECT id FROM Orders ORDER BY id DESC LIMIT 2 OFFSET 1;

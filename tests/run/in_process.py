@@ -1,7 +1,9 @@
-"""Commands of `belvedere` in this process, on the Spark that its tests share: what they print, without a process and a JVM of their own.
+"""Commands of `belvedere` in this process, on the Spark that its tests share: what they print, without a process and a
+JVM of their own.
 
-In: arguments. Out: the exit code and what was printed. `tests.run.processes` is for what belongs to the process itself: signals, kills,
-its JVM, what it leaves behind. Settings of `[spark]` that are Spark's own have no effect, since that Spark runs already.
+In: arguments. Out: the exit code and what was printed. `tests.run.processes` is for what belongs to the process itself:
+signals, kills, its JVM, what it leaves behind. Settings of `[spark]` that are Spark's own have no effect, since that
+Spark runs already.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ class Ended:
 
 @contextmanager
 def on_spark(spark: Any) -> Iterator[None]:
-    """Within, a run takes this session for the one that it starts, and leaves it running. Warnings are logged as in a process."""
+    """Within, a run takes this session for the one that it starts, and leaves it running. Warnings are logged as in a
+    process."""
     from belvedere.spark.run import runner
 
     with pytest.MonkeyPatch.context() as patch:
@@ -61,7 +64,8 @@ def run_once_here(spark: Any, script: Path, *arguments: str) -> None:
 
 
 class RunHere:
-    """`belvedere run` in a thread of this process, until it is stopped or ends by itself. One at a time: it takes the process's output."""
+    """`belvedere run` in a thread of this process, until it is stopped or ends by itself. One at a time: it takes the
+    process's output."""
 
     def __init__(self, spark: Any, script: Path, *arguments: str):
         self.out, self.err = io.StringIO(), io.StringIO()

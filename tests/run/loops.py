@@ -49,7 +49,8 @@ class Loop:
         return Compiled(compiled.catalog, project)
 
     def once(self, *pushes: tuple[str, bytes], retry: bool = False) -> None:
-        """Compile the script and run it until nothing is left; `pushes` are bodies in JSON, `retry` tries rejected rows again."""
+        """Compile the script and run it until nothing is left; `pushes` are bodies in JSON, `retry` tries rejected rows
+        again."""
         from belvedere.connectors.replay import past_of, rereadable_inputs
         from belvedere.connectors.run_records import RECORDS, REJECTED, files_of, files_read
         from belvedere.pipeline.choose import maintain

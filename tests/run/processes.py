@@ -22,7 +22,8 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 def start_run(script: Path, *arguments: str, file_limit: int | None = None) -> subprocess.Popen[str]:
-    """`belvedere run` of a script, on a free port; none of its files may grow beyond `file_limit` (in units of `ulimit -f`)."""
+    """`belvedere run` of a script, on a free port; none of its files may grow beyond `file_limit` (in units of `ulimit
+    -f`)."""
     command = [sys.executable, "-m", "belvedere.cli", "run", str(script), "--port", "0", *arguments]
     if file_limit is not None:
         command = ["bash", "-c", f'ulimit -f {file_limit}; exec "$0" "$@"', *command]
@@ -43,7 +44,8 @@ def started(script: Path, word: str) -> tuple[subprocess.Popen[str], str]:
 
 
 class RunApart:
-    """`belvedere run` as a process of its own, until it is stopped or ends by itself; `RunHere` of `tests.run.in_process` is the same."""
+    """`belvedere run` as a process of its own, until it is stopped or ends by itself; `RunHere` of
+    `tests.run.in_process` is the same."""
 
     def __init__(self, script: Path, *arguments: str):
         self.process = start_run(script, *arguments)

@@ -20,7 +20,8 @@ from tests.run.loops import Loop
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
-TYPES = """i INT, l BIGINT, d DOUBLE, x DECIMAL(6, 2), b BOOLEAN, s STRING, t TIMESTAMP, day DATE, raw BINARY, list ARRAY<INT>,
+TYPES = """i INT, l BIGINT, d DOUBLE, x DECIMAL(6, 2), b BOOLEAN, s STRING, t TIMESTAMP, day DATE, raw BINARY,
+    list ARRAY<INT>,
     o STRUCT<a: INT, s: STRING>, m MAP<STRING, INT>"""
 NAMES = "i l d x b s t day raw list o m _bound _delete a other".split()
 PUSHED = f"""
@@ -90,8 +91,8 @@ IMPORT files.Table;
 IMPORT files.Columns;
 """
 PROJECT = "[sources.files]\npath = 'data'\n" + "".join(
-    f'[sources.files.tables.{t}]\ncolumns = {{ i = "INT", d = "DOUBLE", x = "DECIMAL(6, 2)", s = "STRING", t = "TIMESTAMP", '
-    'raw = "BINARY", list = "ARRAY<INT>", o = "STRUCT<a: INT, s: STRING>", m = "MAP<STRING, INT>" }\n'
+    f'[sources.files.tables.{t}]\ncolumns = {{ i = "INT", d = "DOUBLE", x = "DECIMAL(6, 2)", s = "STRING", t = '
+    '"TIMESTAMP", raw = "BINARY", list = "ARRAY<INT>", o = "STRUCT<a: INT, s: STRING>", m = "MAP<STRING, INT>" }\n'
     for t in ("Json", "Table", "Columns")
 )
 
@@ -132,9 +133,12 @@ def test_any_file(spark: Any, large: bool, rows: list[Any], noise: bytes, fields
         broken = columns[:place] + noise + columns[place:]
         files = {
             "Json/1.json": text, "Json/2.json.gz": gzip.compress(text), "Json/3.json": noise, "Json/4.json.gz": noise,
-            "Json/5.json": b"[" + b",".join([*lines, b'"\\ud800"']) + b"]", "Json/6.json.bz2": bz2.compress(text)[:place],
-            "Table/1.csv": csv_, "Table/2.csv.gz": gzip.compress(csv_), "Table/3.csv": noise, "Table/4.csv": noise * 1000,
-            "Columns/1.parquet": columns, "Columns/2.parquet": broken, "Columns/3.parquet": noise, "Columns/4.parquet": columns[place:],
+            "Json/5.json": b"[" + b",".join([*lines, b'"\\ud800"']) + b"]",
+            "Json/6.json.bz2": bz2.compress(text)[:place],
+            "Table/1.csv": csv_, "Table/2.csv.gz": gzip.compress(csv_), "Table/3.csv": noise,
+            "Table/4.csv": noise * 1000,
+            "Columns/1.parquet": columns, "Columns/2.parquet": broken, "Columns/3.parquet": noise,
+            "Columns/4.parquet": columns[place:],
         }  # fmt: skip
         for name, content in files.items():
             path = data / name

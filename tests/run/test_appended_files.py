@@ -1,4 +1,5 @@
-"""Files that grow after they were read: each new line counts once, over restarts and epochs that fail; else it is told."""
+"""Files that grow after they were read: each new line counts once, over restarts and epochs that fail; else it is
+told."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ from belvedere.store import open_reader, open_store
 from belvedere.store.write.transaction import EpochTransaction
 from tests.run.loops import Loop
 
-PROJECT = '[sources.shop]\npath = "data"\nappends = true\n[sources.shop.tables.Items]\ncolumns = { id = "BIGINT", note = "STRING" }\n'
+PROJECT = (
+    '[sources.shop]\npath = "data"\nappends = true\n[sources.shop.tables.Items]\ncolumns = { id = "BIGINT", '
+    'note = "STRING" }\n'
+)
 SCRIPT = """
 IMPORT shop.Orders KEEP 7 DAYS;
 IMPORT shop.Items AS _Items;

@@ -24,7 +24,8 @@ def test_each_line_counts_once(tmp_path: Path, seed: int) -> None:
         '[spark]\ntrigger = "50 ms"\nmemory = "1g"\n[sources.shop]\npath = "data"\nappends = true\n'
     )
     (tmp_path / "s.sqrl").write_text(
-        "IMPORT shop.Orders AS _Orders;\nTotals := SELECT count(*) AS n, sum(id) AS ids, count(DISTINCT id) AS d FROM _Orders;\n"
+        "IMPORT shop.Orders AS _Orders;\nTotals := SELECT count(*) AS n, sum(id) AS ids, count(DISTINCT id) AS d FROM "
+        "_Orders;\n"
     )
     (tmp_path / "data").mkdir()
     path, ended, ids = tmp_path / "data" / "Orders.jsonl", threading.Event(), list[int]()

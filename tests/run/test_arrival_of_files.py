@@ -1,4 +1,5 @@
-"""`_ingest_time` of a file's rows is the time at which the file came, between the clocks of two epochs, however many an epoch reads."""
+"""`_ingest_time` of a file's rows is the time at which the file came, between the clocks of two epochs, however many an
+epoch reads."""
 
 from __future__ import annotations
 
@@ -38,9 +39,11 @@ SCRIPT = """
 IMPORT s.A AS A;
 IMPORT s.B AS B;
 IMPORT s.Kept AS Kept KEEP 1 HOUR;
-Came := SELECT 'a' AS s, id, _ingest_time AS t, _uid AS u FROM A UNION ALL SELECT 'b' AS s, id, _ingest_time AS t, _uid AS u FROM B;
+Came := SELECT 'a' AS s, id, _ingest_time AS t, _uid AS u FROM A UNION ALL
+    SELECT 'b' AS s, id, _ingest_time AS t, _uid AS u FROM B;
 Ended := SELECT STREAM collect_list(id) AS ids FROM A WINDOW (tumbling, time(5)) AS x;
-Met := SELECT STREAM a.id, b.id AS other FROM A WINDOW (sliding, time(6)) AS a JOIN B WINDOW (sliding, count(1)) AS b ON a.id < b.id;
+Met := SELECT STREAM a.id, b.id AS other FROM A WINDOW (sliding, time(6)) AS a JOIN B
+    WINDOW (sliding, count(1)) AS b ON a.id < b.id;
 """
 PROJECT = """
 [sources.s]

@@ -1,4 +1,5 @@
-"""Views that are added over inputs whose rows are not stored: filled by reading the sources again, as if they had been there all along."""
+"""Views that are added over inputs whose rows are not stored: filled by reading the sources again, as if they had been
+there all along."""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ class Files:
         os.utime(path, (self.began + self.count, self.began + self.count))
 
     def more(self, minute: int) -> None:
-        """What comes before an epoch: none to three files of each table; rows that are late, and such that do not fit."""
+        """What comes before an epoch: none to three files of each table; rows that are late, and such that do not
+        fit."""
         r = self.random
         for _ in range(r.randint(0, 3)):
             rows = [
@@ -133,13 +135,15 @@ def first_file(loop: Loop) -> Path:
 
 ORACLE = {
     "Fares": "SELECT k, sum(fare)::BIGINT AS fare, count(*) AS n FROM rides GROUP BY k",
-    "Best": "SELECT k, max(fare) AS most, avg(fare) AS mean, median(fare) AS middle FROM rides WHERE fare > 2 GROUP BY k",
-    "Places": "SELECT r.k, p.place, count(*) AS n FROM rides AS r LEFT JOIN (SELECT DISTINCT * FROM stops) AS p ON r.k = p.k "
-    "GROUP BY r.k, p.place",
+    "Best": "SELECT k, max(fare) AS most, avg(fare) AS mean, median(fare) AS middle FROM rides WHERE fare > 2 GROUP "
+    "BY k",
+    "Places": "SELECT r.k, p.place, count(*) AS n FROM rides AS r LEFT JOIN (SELECT DISTINCT * FROM stops) AS p ON "
+    "r.k = p.k GROUP BY r.k, p.place",
     "Minutes": "SELECT time_bucket(INTERVAL '5 minutes', \"at\") + INTERVAL '5 minutes' AS window_end, "
     "count(*) AS n, sum(fare)::BIGINT AS fare "
     "FROM rides GROUP BY window_end",
-    "Ranks": 'SELECT k, fare, row_number() OVER (PARTITION BY k ORDER BY fare NULLS FIRST, "at" NULLS FIRST, number) AS place FROM rides',
+    "Ranks": 'SELECT k, fare, row_number() OVER (PARTITION BY k ORDER BY fare NULLS FIRST, "at" NULLS FIRST, number) '
+    "AS place FROM rides",
     "Pairs": "SELECT a.fare, b.place FROM rides AS a JOIN stops AS b ON a.k = b.k",
 }
 

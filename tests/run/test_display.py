@@ -48,7 +48,8 @@ def test_plain_lines_begin_with_the_address() -> None:
         "INFO    starting Spark",
         "WARNING epoch 7: Orders 1,200; 1 view changed; 0.46 s, 2,632 rows/s; 4 rejected; in quarantine: Totals; "
         "Orders waits for p1, the default producer",
-        'WARNING rejected for "Orders": /data/1.json:2: column "amount": "many" is not of type BIGINT: {"amount": "many"}',
+        'WARNING rejected for "Orders": /data/1.json:2: column "amount": "many" is not of type BIGINT: {"amount": '
+        '"many"}',
         'WARNING rejected for "Orders": /data/2.parquet: is not a complete Parquet file: cut',
         "WARNING ... and 2 more rejected",
     ]

@@ -1,4 +1,5 @@
-"""A corrected script over files, its subscription and exports: what was sent is not sent again, whichever database the store is."""
+"""A corrected script over files, its subscription and exports: what was sent is not sent again, whichever database the
+store is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What happens to a run when something around it breaks: it waits or it ends with a clear word, and nothing is lost or doubled."""
+"""What happens to a run when something around it breaks: it waits or it ends with a clear word, and nothing is lost or
+doubled."""
 
 from __future__ import annotations
 
@@ -83,7 +84,8 @@ def processes() -> Iterator[list[subprocess.Popen[str]]]:
 @pytest.mark.postgres
 @pytest.mark.parametrize("how", HERE)
 def test_a_store_that_goes_away(spark: Any, tmp_path: Path, own_postgres: Any, how: str) -> None:
-    """While it is away, pushes are answered and wait; when it is back they are there; when it stays away the run ends."""
+    """While it is away, pushes are answered and wait; when it is back they are there; when it stays away the run
+    ends."""
     store = own_postgres.get_uri()
     script = script_in(tmp_path, retry="20 seconds" if how == "apart" else "8 seconds")
     with running(how, spark, script, "--store", store) as run:
@@ -132,7 +134,8 @@ def test_spark_dies(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> N
 
 @pytest.mark.nightly
 def test_the_stores_disk_is_full(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> None:
-    """No file may grow beyond a limit: the store's cannot. The run ends with the reason; with space it goes on where it was."""
+    """No file may grow beyond a limit: the store's cannot. The run ends with the reason; with space it goes on where it
+    was."""
     script = script_in(tmp_path)
     process = start_run(script, file_limit=8000)  # Spark's view of a few rows is a file of 4,096
     processes.append(process)

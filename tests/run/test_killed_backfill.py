@@ -1,4 +1,5 @@
-"""kill -9 while a view is filled by reading files again, beside a view that runs: then it is filled anew, with all rows, each once."""
+"""kill -9 while a view is filled by reading files again, beside a view that runs: then it is filled anew, with all
+rows, each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""kill -9 while accepted columns are taken over the rows so far, and while rejected rows are tried again: all of it once, or nothing."""
+"""kill -9 while accepted columns are taken over the rows so far, and while rejected rows are tried again: all of it
+once, or nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ Counts := SELECT k, count(*) AS n FROM Rides GROUP BY k;
 
 
 def killed_until_done(*arguments: str) -> int:
-    """Run a command, killed again and again after a while that grows, until it ends by itself; how often it was killed."""
+    """Run a command, killed again and again after a while that grows, until it ends by itself; how often it was
+    killed."""
     for count in range(20):
         process = subprocess.Popen(
             [sys.executable, "-m", "belvedere.cli", *arguments],

@@ -1,7 +1,7 @@
 """kill -9 of `belvedere run` at random moments, while files arrive and clients push: every row once, no epoch twice.
 
-The script is that of examples/flights with a stream that clients push to. Its views at the end are DuckDB's answers over all files; of
-what was pushed, each answered row is there once.
+The script is that of examples/flights with a stream that clients push to. Its views at the end are DuckDB's answers
+over all files; of what was pushed, each answered row is there once.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ class Flights:
             self._put(path)
 
     def stored(self) -> tuple[dict[str, list[dict[str, Any]]], list[int]]:
-        """All tables of the store by name, and its epochs; what the operators' state has of them too is the same there."""
+        """All tables of the store by name, and its epochs; what the operators' state has of them too is the same
+        there."""
         from belvedere.engine.store_folders import read_state
         from belvedere.store import open_store
 
@@ -166,7 +167,8 @@ def check_pushes(clients: list[Client], tables: dict[str, list[dict[str, Any]]])
 def kill_at_random_moments(
     folder: Path, kills: int, days: int, seed: int, store: str | None = None, spark: Any = None
 ) -> None:
-    """Feed and push all the time; kill the run `kills` times; then let it finish, in this process where there is a `spark`."""
+    """Feed and push all the time; kill the run `kills` times; then let it finish, in this process where there is a
+    `spark`."""
     dice = random.Random(seed)
     flights = Flights(folder, days, pause=0.5, store=store)
     flights.feeder.start()
@@ -234,7 +236,8 @@ Sums := SELECT k % 3 AS g, sum(a) AS total FROM Rates GROUP BY g;
 
 @pytest.mark.parametrize("where", at_night(["sqlite", "postgres"]))
 def test_kill_9_of_a_run_with_a_view_in_quarantine(tmp_path: Path, where: str, request: pytest.FixtureRequest) -> None:
-    """A row that fails, a kill, other rows, a kill, the row replaced, a kill: nothing is lost, and the view is well at the end."""
+    """A row that fails, a kill, other rows, a kill, the row replaced, a kill: nothing is lost, and the view is well at
+    the end."""
     script = tmp_path / "rates.sqrl"
     script.write_text(QUARANTINE)
     store = request.getfixturevalue("postgres_url") if where == "postgres" else f"sqlite:///{tmp_path / 'rates.db'}"

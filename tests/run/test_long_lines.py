@@ -1,4 +1,5 @@
-"""Lines, CSV records, Parquet rows and messages above the limit are rejected with their beginning, and what follows is read."""
+"""Lines, CSV records, Parquet rows and messages above the limit are rejected with their beginning, and what follows is
+read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Files stay known whatever becomes of the folder: moved, linked, restored between epochs, and noted by their absolute paths before."""
+"""Files stay known whatever becomes of the folder: moved, linked, restored between epochs, and noted by their absolute
+paths before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Epochs of what clients push, in this process: soon, in order, once; by time alone where a producer is silent; all rows accounted for."""
+"""Epochs of what clients push, in this process: soon, in order, once; by time alone where a producer is silent; all
+rows accounted for."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ SCRIPT = """
 CREATE STREAM Bid (at TIMESTAMP, price INT, item STRING, WATERMARK FOR at IDLE AFTER INTERVAL 1 SECOND) KEEP 30 DAYS;
 CREATE STREAM Loose (at TIMESTAMP, price INT, WATERMARK FOR at AS at - INTERVAL 5 SECONDS) LATE DROP KEEP 30 DAYS;
 CREATE TABLE Items (item STRING, name STRING, PRIMARY KEY (item));
-Totals := SELECT b.item, i.name, sum(price) AS price FROM Bid b LEFT JOIN Items i ON i.item = b.item GROUP BY b.item, i.name;
+Totals := SELECT b.item, i.name, sum(price) AS price FROM Bid b LEFT JOIN Items i ON i.item = b.item
+    GROUP BY b.item, i.name;
 """
 DAY = datetime(2020, 1, 1, tzinfo=UTC)
 

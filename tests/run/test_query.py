@@ -85,7 +85,8 @@ def answer(capsys: Any, *arguments: str) -> Any:
 
 @pytest.mark.spark
 def test_queries_keep_their_order(spark: Any, files: Path, capsys: Any) -> None:
-    query = """SELECT o.item, i.name, count(*) AS n, sum(o.price) AS total FROM orders o LEFT JOIN items i ON i.item = o.item
+    query = """SELECT o.item, i.name, count(*) AS n, sum(o.price) AS total FROM orders o
+    LEFT JOIN items i ON i.item = o.item
                GROUP BY o.item, i.name ORDER BY total DESC"""
     code, out, err = answer(capsys, query, *TABLES, "--format", "json")
     assert (code, json.loads(out)) == (
@@ -124,7 +125,10 @@ def test_window_by_queries_run_too(spark: Any, files: Path, capsys: Any) -> None
 
 @pytest.mark.spark
 def test_a_query_of_its_own_process_says_nothing_but_its_answer(files: Path) -> None:
-    query = "FROM items AS i WINDOW BY w ORDER BY i.item TYPE SLIDING START AS s END AS e WHEN e.name > s.name SELECT s.item, LEN(w) AS n"
+    query = (
+        "FROM items AS i WINDOW BY w ORDER BY i.item TYPE SLIDING START AS s END AS e WHEN e.name > s.name SELECT "
+        "s.item, LEN(w) AS n"
+    )
     command = [sys.executable, "-m", "belvedere.cli", "query", query, "--table", "items=items", "--format", "csv"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.stderr == ""
@@ -137,8 +141,8 @@ def test_a_query_of_its_own_process_says_nothing_but_its_answer(files: Path) -> 
     [
         "SELECT id + 9223372036854775807 AS x FROM orders",
         "FROM orders AS o WINDOW BY w ORDER BY o.id TYPE SLIDING START AS s END SELECT s.id + 9223372036854775807 AS x",
-        "FROM orders AS o LET x = 9223372036854775807 - o.id WINDOW BY w ORDER BY o.id TYPE SLIDING START AS s END UNBOUNDED "
-        "SELECT ARRAY_SUM(w[*].x) AS x",
+        "FROM orders AS o LET x = 9223372036854775807 - o.id WINDOW BY w ORDER BY o.id TYPE SLIDING START AS s END "
+        "UNBOUNDED SELECT ARRAY_SUM(w[*].x) AS x",
         "FROM orders AS o WINDOW BY w ORDER BY o.id TYPE SLIDING START AS s END UNBOUNDED "
         "SELECT ARRAY_SUM((FROM w AS x SELECT VALUE x.id + 9223372036854775800)) AS x",
     ],

@@ -1,5 +1,5 @@
-"""What a past epoch took is read again as it was read then: by the columns, formats and rejections of that time. DuckDB has no part in it:
-the answers are counted by hand."""
+"""What a past epoch took is read again as it was read then: by the columns, formats and rejections of that time. DuckDB
+has no part in it: the answers are counted by hand."""
 
 from __future__ import annotations
 
@@ -44,9 +44,13 @@ def test_how_a_source_is_read_is_noted_where_it_changes() -> None:
 def test_a_wider_type_is_accepted_and_rows_that_it_would_take_stay_rejected(
     spark: Any, tmp_path: Path, keep: str
 ) -> None:
-    """The documented way to widen a column: the file with 1.5 was rejected as BIGINT, and stays so until it is tried again."""
+    """The documented way to widen a column: the file with 1.5 was rejected as BIGINT, and stays so until it is tried
+    again."""
     name = "Orders" if keep else "Orders AS _Orders"
-    script = f"IMPORT shop.{name} {keep};\nTotals := SELECT cust, sum(price) AS total FROM {name.rsplit(maxsplit=1)[-1]} GROUP BY cust;"
+    script = (
+        f"IMPORT shop.{name} {keep};\nTotals := SELECT cust, sum(price) AS total FROM "
+        f"{name.rsplit(maxsplit=1)[-1]} GROUP BY cust;"
+    )
     loop = Loop(spark, tmp_path, script, '[sources.shop]\npath = "data"\n')
     put(tmp_path, "1.jsonl", {"cust": 1, "price": 10})
     loop.once()

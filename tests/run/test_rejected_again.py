@@ -1,4 +1,5 @@
-"""Rejected rows are tried again after a fix: those that fit arrive once, also when the process ends meanwhile; the others stay."""
+"""Rejected rows are tried again after a fix: those that fit arrive once, also when the process ends meanwhile; the
+others stay."""
 
 from __future__ import annotations
 

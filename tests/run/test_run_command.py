@@ -1,4 +1,5 @@
-"""`belvedere run` as a process: it serves, says what is wrong, and stops within two seconds when a signal asks it to."""
+"""`belvedere run` as a process: it serves, says what is wrong, and stops within two seconds when a signal asks it
+to."""
 
 from __future__ import annotations
 
@@ -164,7 +165,8 @@ def test_it_serves_refuses_a_second_runner_and_stops_when_told(spark: Any, shop:
 
 
 def stop_in_an_epoch(process: subprocess.Popen[str], url: str, lines: list[str]) -> list[int]:
-    """Push rows, and ask for the end while an epoch is under way: it takes two seconds after that epoch. The numbers that were pushed.
+    """Push rows, and ask for the end while an epoch is under way: it takes two seconds after that epoch. The numbers
+    that were pushed.
 
     Measured from the line that tells of the last epoch, or from the signal where that came later.
     """

@@ -160,7 +160,8 @@ def test_a_restored_store_repeats_and_skips_nothing(shop: Shop) -> None:
 
 
 def test_files_of_any_name(shop: Shop) -> None:
-    """Colons, line breaks, patterns, bytes that are no UTF-8, in a folder with a colon: read once, and refused under one name."""
+    """Colons, line breaks, patterns, bytes that are no UTF-8, in a folder with a colon: read once, and refused under
+    one name."""
     shop.data = shop.directory / "da:ta *é"
     names = ["2024-01-01T10:00:00.jsonl", "a\nb.json", "[x]{y}*?\\.json", "\udcff\udcfe.json", "%41 #;é.json"]
     for name in names:
@@ -249,7 +250,8 @@ def test_files_that_arrive_during_a_run(shop: Shop) -> None:
 
 
 def test_a_folder_whose_rights_go_away(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told once, the run goes on, and its files are taken in when they can be; a run that ends by itself says what it lacks."""
+    """It is told once, the run goes on, and its files are taken in when they can be; a run that ends by itself says
+    what it lacks."""
     shop.orders("1.json", ("a", 1))
     loop, store, engine = shop.open(once=False, interval=0.02)
     scan = os.scandir

@@ -374,7 +374,8 @@ def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
             "{'name': 'new', 'n': 600}",
             "{'name': 'old', 'n': 300}",
         ]
-        # each minute has the times of five hours' seconds: only the first pass over the minutes is not late, and its last
+        # each minute has the times of five hours' seconds: only the first pass over the minutes is not late, and its
+        # last
         assert reader.rows(engine.tables.by_name["Latest"]).to_pylist()[0]["n"] == 60 + 4
         reader.close()
     finally:
@@ -384,7 +385,8 @@ def test_the_newest_of_many_rows_of_a_key_stays_and_late_ones_are_judged(
 
 @pytest.mark.parametrize("small", [SMALL, LARGE])
 def test_what_was_written_in_another_sense_is_rejected(spark: Any, tmp_path: Path, small: int) -> None:
-    """Files whose header or members fit no column or two, quotes that never close, rounded numbers, halves of characters."""
+    """Files whose header or members fit no column or two, quotes that never close, rounded numbers, halves of
+    characters."""
     files = {
         "1.csv": 'id,name,price,at\n1,a,1.25,24.12.2026\n2,b,1.255,1/2/26\n3,"open,1,\n4,d,1,24-12-2026\n',
         "2.csv": "id;name;price\n5;e;1\n",
@@ -410,7 +412,8 @@ def test_what_was_written_in_another_sense_is_rejected(spark: Any, tmp_path: Pat
     }
     found = {(Path(r.file).name, r.line): r.reason for r in taken.rejected}
     assert found.keys() == {
-        ("1.csv", 3), ("1.csv", 4), ("1.csv", 5), ("2.csv", None), ("3.csv", None), ("4.jsonl", 2), ("4.jsonl", 3), ("4.jsonl", 5),
+        ("1.csv", 3), ("1.csv", 4), ("1.csv", 5), ("2.csv", None), ("3.csv", None), ("4.jsonl", 2), ("4.jsonl", 3),
+        ("4.jsonl", 5),
         ("5.jsonl", None),
     }  # fmt: skip
     for place, words in {

@@ -143,7 +143,10 @@ def query(random: Random) -> str:
     if kind == 3:
         return f"SELECT DISTINCT {pick(['a, s', 'b', 'm', 's, t', 'd'])} FROM {table}{where}"
     if kind == 4:
-        return f"SELECT k, a, s FROM Keyed {pick(['UNION ALL', 'UNION', 'EXCEPT', 'INTERSECT'])} SELECT k, a, s FROM Log{where}"
+        return (
+            f"SELECT k, a, s FROM Keyed {pick(['UNION ALL', 'UNION', 'EXCEPT', 'INTERSECT'])} SELECT k, a, s FROM "
+            f"Log{where}"
+        )
     if kind == 5:
         return f"SELECT n, m, s, d FROM Groups{pick(['', ' WHERE n > 1', ' ORDER BY n DESC, s, m, a, b LIMIT 3'])}"
     if kind == 6:

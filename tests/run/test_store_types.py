@@ -1,4 +1,5 @@
-"""Queries over each type, and over what databases do in their own ways: the store answers as Spark does, or leaves it to Spark."""
+"""Queries over each type, and over what databases do in their own ways: the store answers as Spark does, or leaves it
+to Spark."""
 
 from __future__ import annotations
 
@@ -18,14 +19,17 @@ from tests.run.test_store_queries import START, by_spark, open_tables
 
 TYPES = """
 CREATE STREAM Types (k INT, i INT, ti TINYINT, si SMALLINT, bi BIGINT, f FLOAT, d DOUBLE,
-  wide DECIMAL(38, 10), whole DECIMAL(20, 0), m DECIMAL(10, 2), yes BOOLEAN, s STRING, raw BINARY, day DATE, t TIMESTAMP, ntz TIMESTAMP_NTZ,
+  wide DECIMAL(38, 10), whole DECIMAL(20, 0), m DECIMAL(10, 2), yes BOOLEAN, s STRING, raw BINARY, day DATE,
+      t TIMESTAMP, ntz TIMESTAMP_NTZ,
   tags ARRAY<STRING>, info STRUCT<a INT, b DOUBLE>,
   props MAP<STRING, INT>, span INTERVAL DAY TO SECOND, months INTERVAL YEAR TO MONTH);
 """
 COMPARABLE = "i ti si bi f d wide whole m yes s raw day t ntz span months".split()
 LITERALS = {
-    "i": "7", "ti": "7", "si": "-7", "bi": "9223372036854775807", "f": "0.1", "d": "0.1", "wide": "1.5", "whole": "3", "m": "0.10",
-    "yes": "TRUE", "s": "'a'", "raw": "X'00FF'", "day": "DATE '2024-02-29'", "t": "TIMESTAMP '2024-02-29 12:00:00.000001'",
+    "i": "7", "ti": "7", "si": "-7", "bi": "9223372036854775807", "f": "0.1", "d": "0.1", "wide": "1.5", "whole": "3",
+    "m": "0.10",
+    "yes": "TRUE", "s": "'a'", "raw": "X'00FF'", "day": "DATE '2024-02-29'", "t": "TIMESTAMP '2024-02-29 "
+                                                                                  "12:00:00.000001'",
     "ntz": "TIMESTAMP_NTZ '2024-02-29 12:00:00'", "span": "INTERVAL '1' HOUR", "months": "INTERVAL '1' YEAR",
 }  # fmt: skip
 CHOSEN = (
@@ -39,10 +43,12 @@ CHOSEN = (
     "SELECT k, abs(ti) AS a, ti * ti AS b FROM Types WHERE ti BETWEEN -11 AND 11",
     "SELECT abs(ti) AS a FROM Types",
     "SELECT ti - ti - ti AS a FROM Types WHERE ti = -128",
-    "SELECT k, dayofweek(t) AS a, dayofmonth(t) AS b, dayofyear(t) AS c, to_date(t) AS d, unix_micros(t) AS e, unix_millis(t) AS f, "
-    "unix_seconds(t) AS g, dayofweek(day) AS h FROM Types",
-    "SELECT k, t + INTERVAL '1' DAY AS a, t - INTERVAL '90' MINUTES AS b, day + 1 AS c, t - INTERVAL '1' MONTH AS d FROM Types WHERE k > 2",
-    "SELECT k, CAST(i AS BIGINT) AS a, CAST(i AS DOUBLE) AS b, CAST(f AS DOUBLE) AS c, CAST(s AS STRING) AS d FROM Types",
+    "SELECT k, dayofweek(t) AS a, dayofmonth(t) AS b, dayofyear(t) AS c, to_date(t) AS d, unix_micros(t) AS e, "
+    "unix_millis(t) AS f, unix_seconds(t) AS g, dayofweek(day) AS h FROM Types",
+    "SELECT k, t + INTERVAL '1' DAY AS a, t - INTERVAL '90' MINUTES AS b, day + 1 AS c, t - INTERVAL '1' MONTH AS d "
+    "FROM Types WHERE k > 2",
+    "SELECT k, CAST(i AS BIGINT) AS a, CAST(i AS DOUBLE) AS b, CAST(f AS DOUBLE) AS c, CAST(s AS STRING) AS d FROM "
+    "Types",
     "SELECT CAST(ti AS INT) AS a, CAST(ti AS BIGINT) AS b FROM Types",
     "SELECT k, CAST(i AS STRING) AS a, CAST(d AS STRING) AS b, CAST(m AS DOUBLE) AS c FROM Types",
     "SELECT CAST(yes AS INT) AS a FROM Types",
@@ -53,7 +59,8 @@ CHOSEN = (
         for p in ("a\\\\_%", "%\\\\%", "É%", "ß", "_", "%i%", "[a]*", "a?b")
     ),
     "SELECT k FROM Types WHERE s NOT LIKE '%a%' OR s IS NULL",
-    "SELECT count(*) FILTER (WHERE i > 0) AS a, sum(i) FILTER (WHERE yes) AS b, count(DISTINCT s) AS c, count(DISTINCT d) AS e FROM Types",
+    "SELECT count(*) FILTER (WHERE i > 0) AS a, sum(i) FILTER (WHERE yes) AS b, count(DISTINCT s) AS c, "
+    "count(DISTINCT d) AS e FROM Types",
     "SELECT k FROM Types WHERE i NOT IN (SELECT i FROM Types WHERE k > 5)",
     "SELECT k, (SELECT max(x.k) FROM Types x WHERE x.i = y.i) AS m FROM Types y",
     "SELECT k FROM Types y WHERE NOT EXISTS (SELECT 1 FROM Types x WHERE x.bi = y.i)",
@@ -66,7 +73,8 @@ CHOSEN = (
     "SELECT i FROM Types EXCEPT ALL SELECT ti FROM Types WHERE k > 1",
     "SELECT i AS x FROM Types UNION SELECT bi FROM Types UNION SELECT ti FROM Types",
     "SELECT m AS x FROM Types UNION ALL SELECT wide FROM Types",
-    "SELECT CASE WHEN yes THEN i ELSE bi END AS a, CASE i WHEN 7 THEN 'seven' END AS b, coalesce(i, bi, ti) AS c FROM Types",
+    "SELECT CASE WHEN yes THEN i ELSE bi END AS a, CASE i WHEN 7 THEN 'seven' END AS b, coalesce(i, bi, ti) AS c FROM "
+    "Types",
     "SELECT k FROM Types WHERE yes",
     "SELECT k FROM Types WHERE NOT yes OR yes IS NULL",
     "SELECT k FROM Types WHERE yes IS NOT TRUE",
@@ -111,18 +119,21 @@ def typed_rows() -> list[dict[str, Any]]:
         "bi": [7, None, 0, -big, big, 7, 3, 9007199254740993, 3],
         "f": [0.1, None, -0.0, float("nan"), float("inf"), 0.1, 1.5, 2.5, 0.0],
         "d": [0.1, None, -0.0, float("nan"), float("inf"), float("-inf"), 1.5, 9007199254740992.0, 0.1],
-        "wide": decimals("1.5", None, "0", f"-{'9' * 28}.{'9' * 10}", "1E-10", "1.5", "0.1", "3", f"{'9' * 28}.{'9' * 10}"),
+        "wide": decimals("1.5", None, "0", f"-{'9' * 28}.{'9' * 10}", "1E-10", "1.5", "0.1", "3",
+                         f"{'9' * 28}.{'9' * 10}"),
         "whole": decimals("3", None, "0", f"-{'9' * 20}", "9" * 20, "3", "7", "1", "3"),
         "m": decimals("0.10", None, "0", "-99999999.99", "99999999.99", "0.10", "1.50", "3", "0.1"),
         "yes": [True, None, False, True, False, True, None, False, True],
         "s": ["a", None, "", "a_b%", "Élan", "ß", "a\u0000b", "\uffff", "\U0001d11e İi  "],
         "raw": [b"\x00\xff", None, b"", b"a", b"\xff", b"\x00", b"\x00\xff", b"b", b"c"],
-        "day": [date(2024, 2, 29), None, date(1969, 12, 31), date(1, 1, 1), date(9999, 12, 31), *(date(2024, 3, n) for n in range(1, 5))],
+        "day": [date(2024, 2, 29), None, date(1969, 12, 31), date(1, 1, 1), date(9999, 12, 31),
+                *(date(2024, 3, n) for n in range(1, 5))],
         "t": [START, None, START + timedelta(microseconds=1), datetime(1969, 12, 31, 23, 59, 59, 999999, UTC),
               datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC), datetime(1, 1, 2, tzinfo=UTC), START, START, START],
         "tags": [["a", None], None, [], ["é", "\u0000"], ["x"], None, None, None, ["y"]],
         "info": [{"a": 1, "b": 0.5}, None, {"a": None, "b": float("nan")}, *[{"a": n, "b": None} for n in range(6)]],
-        "span": [*(n and timedelta(n[0], 0, n[1]) for n in ((0, 5), None, (0, 0), (-3, 1), (999, 0))), *[timedelta(hours=1)] * 4],
+        "span": [*(n and timedelta(n[0], 0, n[1]) for n in ((0, 5), None, (0, 0), (-3, 1), (999, 0))),
+                 *[timedelta(hours=1)] * 4],
         "props": [{"x": 1}, None, {}, {"x": None, "é": -1}, *[{"y": n} for n in range(5)]],
         "months": ["P1Y", None, "P0M", "-0-1", "P13M", *["P1Y"] * 4],
     }  # fmt: skip

@@ -1,4 +1,5 @@
-"""The columns with which a store began hold: what comes later is taken, ignored or refused, and the script starts again."""
+"""The columns with which a store began hold: what comes later is taken, ignored or refused, and the script starts
+again."""
 
 from __future__ import annotations
 
@@ -47,7 +48,10 @@ def test_files_of_other_shapes_come_later(spark: Any, tmp_path: Path) -> None:
     for _ in range(2):
         loop.once()
     _, second = loop.progress
-    reported = f'{rides / "2.json"}:1 has the column "w", which "Rides" does not have: it is ignored until `belvedere schema accept`'
+    reported = (
+        f'{rides / "2.json"}:1 has the column "w", which "Rides" does not have: it is ignored until `belvedere '
+        "schema accept`"
+    )
     assert second.notices == (reported,)
     assert [r.reason for r in second.examples] == [
         'column "fare": 1.5 is not of type BIGINT',

@@ -1,4 +1,5 @@
-"""Arrivals that are more than the driver may hold: read, judged and taken in piece by piece, with the same outcome as at once."""
+"""Arrivals that are more than the driver may hold: read, judged and taken in piece by piece, with the same outcome as
+at once."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def tiny_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def catalog_of(late: str) -> Catalog:
     return compile_script(
-        f"CREATE STREAM s (n INT, at TIMESTAMP, too TIMESTAMP, WATERMARK FOR at AS at - INTERVAL 1 MINUTE, WATERMARK FOR too) {late};"
+        "CREATE STREAM s (n INT, at TIMESTAMP, too TIMESTAMP, WATERMARK FOR at AS at - INTERVAL 1 MINUTE, WATERMARK "
+        f"FOR too) {late};"
     ).catalog
 
 

@@ -1,4 +1,5 @@
-"""Epochs that are larger than what the driver may hold: the same rows come out, and what is held stays within the setting."""
+"""Epochs that are larger than what the driver may hold: the same rows come out, and what is held stays within the
+setting."""
 
 from __future__ import annotations
 
@@ -60,9 +61,11 @@ PATHS = {
         Merged := SELECT STREAM at, id, name FROM Log;
         Sorted := SELECT STREAM at AS rowtime, id FROM Log ORDER BY at WITHIN INTERVAL '1' MINUTE;
         Then := SELECT STREAM at, name, x FROM Log ORDER BY at, x DESC NULLS LAST, name;
-        Before := SELECT STREAM at, id, count(*) OVER (PARTITION BY name ORDER BY at RANGE INTERVAL 1 MINUTE PRECEDING) AS n FROM Log;
+        Before := SELECT STREAM at, id, count(*) OVER (PARTITION BY name
+            ORDER BY at RANGE INTERVAL 1 MINUTE PRECEDING) AS n FROM Log;
     """,
-    "bags": "Copy := SELECT word, n FROM Bag; Counts := SELECT word, count(*) AS rows, sum(n) AS total FROM Bag GROUP BY word;",
+    "bags": "Copy := SELECT word, n FROM Bag; Counts := SELECT word, count(*) AS rows, sum(n) AS total FROM Bag GROUP "
+    "BY word;",
 }
 NUMBERS = [None, 0.5, 1.5, float("nan"), 3.0]
 

@@ -1,4 +1,5 @@
-"""A corrected script tells subscriptions and exports what differs, and mends a view over rows that are kept for a while."""
+"""A corrected script tells subscriptions and exports what differs, and mends a view over rows that are kept for a
+while."""
 
 from __future__ import annotations
 

@@ -107,8 +107,10 @@ def test_an_epoch_that_fails_leaves_the_store_at_the_last_good_one(spark: Any) -
 def test_expressions_that_fail_give_null_where_the_project_says_so(spark: Any, tmp_path: Path) -> None:
     script = """
     CREATE TABLE T (k INT NOT NULL, a INT NOT NULL, s STRING NOT NULL, xs ARRAY<INT>, PRIMARY KEY (k));
-    Q := SELECT k, 10 / a AS quotient, 10 % a AS rest, a * 2147483647 AS product, a + 2147483647 AS total, CAST(s AS INT) AS n FROM T;
-    Parts := SELECT k, element_at(xs, a + 1) AS one, xs[a] AS zero, map('x', 1)[s] AS m, to_timestamp(s, 'y') AS t, to_date(s) AS d,
+    Q := SELECT k, 10 / a AS quotient, 10 % a AS rest, a * 2147483647 AS product, a + 2147483647 AS total,
+        CAST(s AS INT) AS n FROM T;
+    Parts := SELECT k, element_at(xs, a + 1) AS one, xs[a] AS zero, map('x', 1)[s] AS m, to_timestamp(s, 'y') AS t,
+        to_date(s) AS d,
              -(a - 2147483647 - 1) AS n FROM T;
     Rests := SELECT rest, count(*) AS n FROM Q GROUP BY rest;
     Seen := SUBSCRIBE ON ADD SELECT k, rest FROM Q;
@@ -157,7 +159,8 @@ MAY_FAIL = {
     "among": ("s IN (3, 4)", None, False),
     "between": ("s BETWEEN 3 AND 2000", None, True),
 }
-"""Expressions, and what they give for the row that they fail on (a = 13, s = '^ %') and for another (a = 2, s = '1972')."""
+"""Expressions, and what they give for the row that they fail on (a = 13, s = '^ %') and for another (a = 2, s =
+'1972')."""
 
 
 @pytest.mark.spark
@@ -176,7 +179,10 @@ def test_functions_that_fail_give_null_where_the_project_says_so(spark: Any, tmp
 
 @pytest.mark.spark
 def test_one_expression_may_give_null_by_itself(spark: Any) -> None:
-    items = "try_divide(a, 0) AS d, try_add(a, 2147483647) AS p, try_subtract(a, -2147483647) AS m, try_multiply(a, 2147483647) AS x"
+    items = (
+        "try_divide(a, 0) AS d, try_add(a, 2147483647) AS p, try_subtract(a, -2147483647) AS m, try_multiply(a, "
+        "2147483647) AS x"
+    )
     wb = Workbench(
         f"CREATE TABLE T (k INT, a INT, PRIMARY KEY (k)); V := SELECT k, {items}, try_mod(a, 0) AS r FROM T;",
         spark=spark,

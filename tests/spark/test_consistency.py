@@ -1,4 +1,5 @@
-"""Internal consistency after Jamie Brandon: money moves between accounts, so the total of all balances is zero in every epoch."""
+"""Internal consistency after Jamie Brandon: money moves between accounts, so the total of all balances is zero in every
+epoch."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ Sizes := SELECT sha2(body, 256) AS text, sum(n) AS n FROM _Both GROUP BY sha2(bo
 
 @pytest.mark.usefixtures("each_store")
 def test_keys_may_be_long(executor: Any) -> None:
-    """Beyond what an index of Postgres takes, also where they cannot be compressed, and where they differ at their end."""
+    """Beyond what an index of Postgres takes, also where they cannot be compressed, and where they differ at their
+    end."""
     text = Random(1).randbytes(4_000).hex()
     texts = [text, f"{text}b", "short", None, "é" * 999, "~~" + "0" * 64]
     wb = Workbench(LONG, spark=executor)

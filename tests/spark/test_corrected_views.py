@@ -1,4 +1,5 @@
-"""A failing row that stays is got past by a corrected script in every case, without a new store. The answers are counted by hand."""
+"""A failing row that stays is got past by a corrected script in every case, without a new store. The answers are
+counted by hand."""
 
 from __future__ import annotations
 
@@ -174,7 +175,8 @@ def test_a_corrected_view_that_fails_in_its_first_epoch_ends_nothing(executor: A
 
 
 def test_what_is_missed_is_bounded_and_told(executor: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the bound nothing is kept any more; the word in the script lets the view go on without that, and `plan` says so."""
+    """Beyond the bound nothing is kept any more; the word in the script lets the view go on without that, and `plan`
+    says so."""
     url, project = f"sqlite:///{tmp_path}/s.db", ProjectSettings(tmp_path, on_error="quarantine")
     wb = Workbench(SCRIPT, url, spark=executor, project=project)
     wb.engine.quarantine.missed.most = 4

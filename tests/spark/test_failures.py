@@ -1,4 +1,5 @@
-"""Rows on which an expression fails end the epoch cleanly: the view, the expression and the row are named, nothing is kept."""
+"""Rows on which an expression fails end the epoch cleanly: the view, the expression and the row are named, nothing is
+kept."""
 
 from __future__ import annotations
 

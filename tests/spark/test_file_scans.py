@@ -1,4 +1,5 @@
-"""`belvedere query` over Parquet files is Spark's own scan where their types fit: the answers are those of reading the files first."""
+"""`belvedere query` over Parquet files is Spark's own scan where their types fit: the answers are those of reading the
+files first."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ QUERIES = (
     "SELECT item, sum(price) AS total, min(at) AS first FROM t GROUP BY item ORDER BY item NULLS FIRST",
     "SELECT a.id, b.item FROM t AS a JOIN t AS b ON a.id = b.id + 1 WHERE b.item = 'é' ORDER BY a.id",
     "SELECT count(*) AS n FROM t AS a JOIN u AS b ON a.id = b.id",
-    "FROM t AS r WINDOW BY w PARTITION BY r.item ORDER BY r.id TYPE TUMBLING START AS s WHEN true END AS e WHEN e.price > 50 "
-    "SELECT s.item AS item, s.id AS id, ARRAY_COUNT(w) AS n",
+    "FROM t AS r WINDOW BY w PARTITION BY r.item ORDER BY r.id TYPE TUMBLING START AS s WHEN true END AS e WHEN "
+    "e.price > 50 SELECT s.item AS item, s.id AS id, ARRAY_COUNT(w) AS n",
 )
 
 

@@ -1,4 +1,5 @@
-"""Inputs that get new columns and wider types: rows so far stay, views that read none of it are kept, the others are computed anew."""
+"""Inputs that get new columns and wider types: rows so far stay, views that read none of it are kept, the others are
+computed anew."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ def test_rows_are_stored_without_spark_as_with_it(spark: Any, monkeypatch: pytes
 
 @pytest.mark.spark
 def test_a_filter_on_a_file_with_a_large_dictionary(spark: Any) -> None:
-    """Spark looks into the dictionaries of a file's columns; what it reads of an lz4 one of more than 8 KB is broken."""
+    """Spark looks into the dictionaries of a file's columns; what it reads of an lz4 one of more than 8 KB is
+    broken."""
     names = [f"customer number {n % 2_000} of Bern" for n in range(40_000)]
     scratch = Scratch(pa.schema([pa.field("customer", pa.string()), pa.field("id", pa.int64())]), few=0)
     scratch.add(pa.table({"customer": names, "id": range(40_000)}))

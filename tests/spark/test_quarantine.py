@@ -1,6 +1,8 @@
-"""Views in quarantine: one that fails keeps its last good epoch with all that reads it, the others go on; the row or the script heals it.
+"""Views in quarantine: one that fails keeps its last good epoch with all that reads it, the others go on; the row or
+the script heals it.
 
-The oracle: after every epoch a view that is well is its batch answer, and one in quarantine is what it was after its last good epoch.
+The oracle: after every epoch a view that is well is its batch answer, and one in quarantine is what it was after its
+last good epoch.
 """
 
 from __future__ import annotations
@@ -201,10 +203,14 @@ def test_a_view_that_never_was_well_has_no_rows_and_others_go_on(spark: Any) -> 
 
 
 def test_a_stage_is_known_again_in_another_script() -> None:
-    """Its name changes with the operators around it; what it computes tells that what is behind it still stands still."""
+    """Its name changes with the operators around it; what it computes tells that what is behind it still stands
+    still."""
     tables = "CREATE TABLE T (k INT NOT NULL, a INT, PRIMARY KEY (k));"
     said = "/*+ on_error(quarantine) */ V := SELECT x.k, n FROM (SELECT k, count(*) AS n FROM T GROUP BY k) AS x"
-    twice = "/*+ on_error(quarantine) */ A := SELECT k, 1 / a AS r FROM T; /*+ on_error(quarantine) */ B := SELECT k, 1 / a AS r FROM T;"
+    twice = (
+        "/*+ on_error(quarantine) */ A := SELECT k, 1 / a AS r FROM T; /*+ on_error(quarantine) */ B := SELECT k, "
+        "1 / a AS r FROM T;"
+    )
 
     def isolated(script: str) -> Isolation:
         catalog = compile_script(tables + script).catalog

@@ -1,4 +1,5 @@
-"""Views in quarantine whose rows are not all stored: they keep what they miss, and go on with it. Batch is the oracle."""
+"""Views in quarantine whose rows are not all stored: they keep what they miss, and go on with it. Batch is the
+oracle."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from tests.spark.test_quarantine import shown
 
 SCRIPT = """
 CREATE STREAM _S (id INT NOT NULL, g STRING, a INT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL 5 MINUTES);
-CREATE STREAM R (id INT NOT NULL, g STRING, b INT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL 5 MINUTES) KEEP 10 MINUTES;
+CREATE STREAM R (id INT NOT NULL, g STRING, b INT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL 5 MINUTES) KEEP 10
+    MINUTES;
 CREATE TABLE T (g STRING NOT NULL, d INT, PRIMARY KEY (g));
 Plain := SELECT id, a * 2 AS twice FROM _S WHERE a > 3;
 _Both := SELECT g, a, NULL AS b FROM _S UNION ALL SELECT g, NULL AS a, b FROM R;
@@ -43,19 +45,22 @@ Known := SELECT count(DISTINCT g) AS groups FROM _S;
 """
 MORE = """
 CREATE STREAM _S (id INT NOT NULL, g STRING, a INT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL 5 MINUTES);
-CREATE STREAM R (id INT NOT NULL, g STRING, b INT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL 5 MINUTES) KEEP 10 MINUTES;
+CREATE STREAM R (id INT NOT NULL, g STRING, b INT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL 5 MINUTES) KEEP 10
+    MINUTES;
 CREATE TABLE T (g STRING NOT NULL, d INT, PRIMARY KEY (g));
 Seen := SELECT s.id, s.g FROM _S AS s WHERE EXISTS (SELECT 1 FROM R AS r WHERE r.g = s.g);
 Alone := SELECT r.id, r.g FROM R AS r WHERE NOT EXISTS (SELECT 1 FROM _S AS s WHERE s.g = r.g AND s.a > r.b);
 Running := SELECT id, g, sum(b) OVER (PARTITION BY g ORDER BY at, id) AS total FROM R;
 Before := SELECT id, g, lag(b) OVER (PARTITION BY g ORDER BY at, id) AS b FROM R;
-Sessions := SELECT g, wstart, count(*) AS n FROM Session(data => TABLE(_S), timecol => DESCRIPTOR(at), key => DESCRIPTOR(g),
+Sessions := SELECT g, wstart, count(*) AS n FROM Session(data => TABLE(_S), timecol => DESCRIPTOR(at),
+    key => DESCRIPTOR(g),
   gap => INTERVAL '3' MINUTES) GROUP BY g, wstart;
 Recent := SELECT g, count(*) AS n FROM R WHERE at > now() - INTERVAL 10 MINUTES GROUP BY g;
 Distincts := SELECT DISTINCT g, b FROM R;
 Others := SELECT g FROM _S EXCEPT SELECT g FROM T;
 Lowest := SELECT g, min(b) AS low, max(b) AS high, count(DISTINCT id % 3) AS n FROM R GROUP BY g;
-Dearest := SELECT * FROM (SELECT id, g, a, row_number() OVER (PARTITION BY g ORDER BY a DESC, id) AS place FROM _S) WHERE place < 3;
+Dearest := SELECT * FROM (SELECT id, g, a, row_number() OVER (PARTITION BY g ORDER BY a DESC, id) AS place FROM _S)
+    WHERE place < 3;
 All := SELECT count(*) AS n, sum(a) AS a FROM _S;
 """
 
@@ -87,7 +92,8 @@ def rows_of(r: random.Random, minute: int, number: int) -> list[dict[str, Any]]:
 def fails_and_resumes(
     executor: Any, seed: int, each_store: str, tmp_path: Path, failing: set[str], script: str
 ) -> None:
-    """At night with another store of the same name beside it, which has half of the rows, and the same failures and restarts."""
+    """At night with another store of the same name beside it, which has half of the rows, and the same failures and
+    restarts."""
     r = random.Random(seed)
     views = tuple(re.findall(r"^([A-Z]\w+) :=", script, re.M))
     url = f"sqlite:///{tmp_path}/s.db" if each_store == "sqlite" else "sqlite://"

@@ -1,4 +1,5 @@
-"""Stages that wait for queries over few rows have them run as one; order, failures and rows are those of stages one after the other."""
+"""Stages that wait for queries over few rows have them run as one; order, failures and rows are those of stages one
+after the other."""
 
 from __future__ import annotations
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 CHOSEN = (
     "SELECT id, CAST('2024-01-01' AS TIMESTAMP_NTZ) - INTERVAL 1 DAY 2 HOURS AS a FROM U",
-    "SELECT U.id, e.r FROM U LEFT JOIN (SELECT i, named_struct('a', 1, 'b', coalesce(s, '')) AS r FROM E WHERE i > 2) e ON U.i = e.i",
-    "SELECT id, nullif(named_struct('a', 1), struct(1 AS a)) AS r, array(CASE WHEN id > 2 THEN named_struct('a', 1) END) AS rs FROM U",
+    "SELECT U.id, e.r FROM U LEFT JOIN (SELECT i, named_struct('a', 1, 'b', coalesce(s, '')) AS r FROM E WHERE i > 2) "
+    "e ON U.i = e.i",
+    "SELECT id, nullif(named_struct('a', 1), struct(1 AS a)) AS r, array(CASE WHEN id > 2 THEN named_struct('a', 1) "
+    "END) AS rs FROM U",
     "TABLE T |> SET i = h + 1, j = i * 2 |> SELECT id, i, j",
     "(SELECT * FROM U) |> DROP b, t |> AS p |> WHERE p.i > 0 |> EXTEND p.i + 1 AS k",
-    "FROM U |> LEFT JOIN (SELECT i AS ui, max(id) AS uid FROM U GROUP BY i) ON i = ui |> AGGREGATE count(*) AS n, sum(uid) AS u GROUP BY s",
-    "FROM U u |> WHERE u.i > 0 |> AGGREGATE sum(id) AS a, count(*) AS n GROUP BY u.s AS k, i |> WHERE n > 0 |> ORDER BY k, i",
+    "FROM U |> LEFT JOIN (SELECT i AS ui, max(id) AS uid FROM U GROUP BY i) ON i = ui |> AGGREGATE count(*) AS n, "
+    "sum(uid) AS u GROUP BY s",
+    "FROM U u |> WHERE u.i > 0 |> AGGREGATE sum(id) AS a, count(*) AS n GROUP BY u.s AS k, i |> WHERE n > 0 |> ORDER "
+    "BY k, i",
     "FROM U |> AGGREGATE sum(i) AS a",
     "FROM U |> AGGREGATE GROUP BY s",
     "FROM U |> SELECT DISTINCT s |> UNION ALL (SELECT s FROM E) |> WHERE s <> ''",
@@ -48,8 +52,8 @@ CHOSEN = (
     "SELECT i, s, grouping_id(i, s) AS g, grouping(s) AS h FROM U GROUP BY CUBE (i, s)",
     "SELECT i AS a, i AS b, count(*) AS n FROM U GROUP BY 1, 2",
     "SELECT count(*) FILTER (WHERE i IN (SELECT i FROM E)) AS c FROM U",
-    "SELECT id, try_to_timestamp(concat('2024', left(s, 0)), 'y') AS a, datediff(MICROSECOND, t, timestampadd(HOUR, 1, t)) AS b, "
-    "try_add(-2147483648, i) AS c, CEIL(3.14115, -3) AS d, -9223372036854775808L AS e FROM U",
+    "SELECT id, try_to_timestamp(concat('2024', left(s, 0)), 'y') AS a, datediff(MICROSECOND, t, timestampadd(HOUR, 1,"
+    " t)) AS b, try_add(-2147483648, i) AS c, CEIL(3.14115, -3) AS d, -9223372036854775808L AS e FROM U",
     "SELECT i, listagg(y) AS c FROM (SELECT i, y FROM T WHERE y = X'01') GROUP BY i",
     "SELECT DISTINCT array_append(array(), 1) AS a, date_sub(day, CAST(i AS STRING)) AS b FROM T",
     "SELECT * FROM (SELECT id AS a FROM U), (SELECT id AS b FROM T)",
@@ -65,21 +69,26 @@ CHOSEN = (
     "SELECT i FROM T GROUP BY i HAVING NULL",
     "SELECT id, i & 1 << 1 AS a, i | 1 << 2 AS b, i ^ 1 << 1 AS c, id & 8 >>> 1 AS e, '1' || i - 1 AS f, "
     "i <=> j = b AS h, (i = j) = b AS k FROM T",
-    "SELECT id, elt(1, y, y) AS a, arrays_zip(xs, T.ss)[0].ss AS b, to_date(s, 'yyyy-MM-dd') AS c FROM T WHERE s = '2024-03-01'",
-    "SELECT id, try_to_binary(s, CAST(NULL AS STRING)) AS a, unix_timestamp(s, 'yyyy-MM-dd') AS b FROM T WHERE s = '2024-03-01'",
+    "SELECT id, elt(1, y, y) AS a, arrays_zip(xs, T.ss)[0].ss AS b, to_date(s, 'yyyy-MM-dd') AS c FROM T WHERE s = "
+    "'2024-03-01'",
+    "SELECT id, try_to_binary(s, CAST(NULL AS STRING)) AS a, unix_timestamp(s, 'yyyy-MM-dd') AS b FROM T WHERE s = "
+    "'2024-03-01'",
     "SELECT id, q.a, q.b FROM T LATERAL VIEW stack(2, i, 'a', j) q AS a, b",
     "SELECT i, max(j) AS j, count(l) AS l FROM T GROUP BY i HAVING j > 1 AND l IN (1, 2) AND j IN (SELECT j FROM T)",
     "SELECT upper(s) AS s, sum(i) AS i FROM T GROUP BY upper(s) HAVING lower(s) > 'a' AND abs(i) > 0",
     "SELECT count(i) AS i FROM U GROUP BY id HAVING i = 1",
     "SELECT max(U.n) AS i FROM T LEFT JOIN U USING (i) GROUP BY U.i HAVING i > 0",
     "SELECT U.i, count(*) AS c FROM T FULL JOIN U USING (i) GROUP BY ROLLUP(U.i) HAVING i > 0",
-    "SELECT * FROM (SELECT j, i FROM T) t JOIN (SELECT d, i, s FROM U) u USING (i) JOIN (SELECT l, s FROM E) e USING (s)",
+    "SELECT * FROM (SELECT j, i FROM T) t JOIN (SELECT d, i, s FROM U) u USING (i) JOIN (SELECT l, s FROM E) e USING "
+    "(s)",
     "SELECT u.* FROM (SELECT j, i, s FROM T) t NATURAL FULL JOIN (SELECT d, s, i FROM U) u",
     "SELECT t.* FROM (SELECT j, s, i FROM T) t LEFT SEMI JOIN U USING (i, s)",
-    "SELECT * FROM (SELECT j, i FROM T) t JOIN ((SELECT d, i AS k FROM U) u JOIN (SELECT l, i AS k FROM E) e USING (k)) ON t.i = k",
+    "SELECT * FROM (SELECT j, i FROM T) t JOIN ((SELECT d, i AS k FROM U) u JOIN (SELECT l, i AS k FROM E) e USING "
+    "(k)) ON t.i = k",
     "SELECT id, -NULL AS a, ~NULL AS b, NULL | NULL AS c, day + 7S AS e FROM T WHERE i > 0",
     "SELECT id FROM T WHERE NULL AND i > 1",
-    "SELECT i FROM (SELECT i, j FROM T) t LEFT SEMI JOIN ((SELECT d, i FROM U) u JOIN (SELECT l, i FROM E) e USING (i)) ON t.i = u.i",
-    "SELECT t.j, x.q FROM ((SELECT i, j FROM T) t JOIN (SELECT i, d FROM U) u USING (i)) JOIN ((SELECT i, l FROM E) e JOIN "
-    "(SELECT i, n FROM U) v USING (i)) ON t.j = e.l JOIN (SELECT i, s AS q FROM T) x USING (i)",
+    "SELECT i FROM (SELECT i, j FROM T) t LEFT SEMI JOIN ((SELECT d, i FROM U) u JOIN (SELECT l, i FROM E) e USING "
+    "(i)) ON t.i = u.i",
+    "SELECT t.j, x.q FROM ((SELECT i, j FROM T) t JOIN (SELECT i, d FROM U) u USING (i)) JOIN ((SELECT i, l FROM E) e "
+    "JOIN (SELECT i, n FROM U) v USING (i)) ON t.j = e.l JOIN (SELECT i, s AS q FROM T) x USING (i)",
 )

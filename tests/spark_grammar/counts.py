@@ -1,4 +1,5 @@
-"""How many random queries are refused that Spark takes, by diagnostic: the file beside this one, and the table of `docs/reference/sql.md`.
+"""How many random queries are refused that Spark takes, by diagnostic: the file beside this one, and the table of
+`docs/reference/sql.md`.
 
 In: judged queries. Out: counts; Markdown.
 """
@@ -22,7 +23,8 @@ FILE = Path(__file__).with_name("counts.json")
 
 @dataclass(frozen=True)
 class Counts:
-    """`accepted`: queries that Spark takes, and answers alike each time; `refused`: those of them that `check` refuses, by diagnostic."""
+    """`accepted`: queries that Spark takes, and answers alike each time; `refused`: those of them that `check` refuses,
+    by diagnostic."""
 
     queries: int
     accepted: int
@@ -70,7 +72,8 @@ def counts_section() -> list[str]:
         "## Random queries beside Spark",
         "",
         f"Spark's analyzer accepts {counts.accepted:,} of {counts.queries:,} random queries of its grammar.",
-        f"Belvedere rejects {total} of these ({counts.refused_share:.1%}). All other results are Spark's (`tests/spark_grammar`).",
+        f"Belvedere rejects {total} of these ({counts.refused_share:.1%}). All other results are Spark's "
+        "(`tests/spark_grammar`).",
         "",
         "| refused | queries |",
         "|---|---|",

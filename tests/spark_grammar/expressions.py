@@ -1,7 +1,7 @@
 """Random expressions of Spark SQL, most of them of a wanted kind, some wrong on purpose.
 
-In: a seed's random numbers and a scope, the names that an expression may use with their kinds. Out: texts. What is of no fixed
-answer (ties, an order of rows that nothing says) is told by `exact`.
+In: a seed's random numbers and a scope, the names that an expression may use with their kinds. Out: texts. What is of
+no fixed answer (ties, an order of rows that nothing says) is told by `exact`.
 """
 
 from __future__ import annotations
@@ -354,7 +354,10 @@ class Expressions:
             self.exact = False
             more = self.pick("", ", 1", ", 2")
             name = self.pick("lag", "lead", "first_value", "last_value", "nth_value")
-            over = f"({self.pick('', f'PARTITION BY {self.pick(*ordered)} ') if ordered else ''}ORDER BY {self.order(scope)})"
+            over = (
+                f"({self.pick('', f'PARTITION BY {self.pick(*ordered)} ') if ordered else ''}ORDER BY "
+                f"{self.order(scope)})"
+            )
             more = ", 2" if name == "nth_value" else more if name in ("lag", "lead") else ""
             return f"{name}({self.value(kind, scope, 0)}{more}){self.pick('', '', ' IGNORE NULLS')} OVER {over}"
         return f"{self.aggregate(kind, scope, 0)} OVER {over}"
@@ -412,7 +415,8 @@ class Expressions:
             "nosuch",
             "T.nosuch",
             f"nosuch({self.value('int', scope, 0)})",
-            f"CAST({self.any_value(scope)} AS {self.pick('INT', 'DATE', 'BOOLEAN', 'BINARY', 'NOSUCH', 'VOID', 'VARIANT')})",
+            f"CAST({self.any_value(scope)} AS "
+            f"{self.pick('INT', 'DATE', 'BOOLEAN', 'BINARY', 'NOSUCH', 'VOID', 'VARIANT')})",
             f"{self.any_value(scope)} {self.pick('+', '<', '||', '&', '/')} {self.any_value(scope)}",
             f"sum({self.value('int', scope, 0)})",
             f"{self.value('int', scope, 0)}.a",

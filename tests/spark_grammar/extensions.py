@@ -18,7 +18,8 @@ EXTENSIONS = {
 
 
 OTHERWISE = {
-    "`x IN (SELECT ...)` as a value": "NULL where no element is equal and x or an element is NULL, as in standard SQL; Spark says FALSE",
+    "`x IN (SELECT ...)` as a value": "NULL where no element is equal and x or an element is NULL, as in standard "
+    "SQL; Spark says FALSE",
     "`second(t)`, `minute`, `hour`, `day`, `week`, `month`, `quarter`, `year`": "the time rounded down; "
     "Spark gives a number: `extract(HOUR FROM t)`",
 }

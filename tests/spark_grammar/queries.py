@@ -119,7 +119,10 @@ class _Queries(Expressions):
         hint = self.pick("", "", "", "", "", "", "", "/*+ BROADCAST(a) */ ")
         if form in ("plain", "distinct"):
             word = "DISTINCT " if form == "distinct" else self.pick("", "", "", "ALL ")
-            return f"SELECT {hint}{word}{', '.join(self.item(self.value(k, scope, depth), c) for c, k in columns)} FROM {source}{where}"
+            return (
+                f"SELECT {hint}{word}{', '.join(self.item(self.value(k, scope, depth), c) for c, k in columns)} "
+                f"FROM {source}{where}"
+            )
         if form == "window":
             return self.windowed(columns, f"FROM {source}{where}", scope)
         return self.grouped(form, columns, f"FROM {source}{where}", scope)
@@ -323,12 +326,14 @@ class _Queries(Expressions):
             values = self.pick("1, 2, 3", "1 AS one, 2 AS two")
             names = ["one", "two"] if "AS" in values else ["`1`", "`2`"]
             return (
-                f"(SELECT id, i, s FROM U) PIVOT ({self.pick('sum(id)', 'max(id)', 'count(*)', 'count(id)')} FOR i IN ({values})) {alias}",
+                f"(SELECT id, i, s FROM U) PIVOT ({self.pick('sum(id)', 'max(id)', 'count(*)', 'count(id)')} FOR i IN "
+                f"({values})) {alias}",
                 [(f"{alias}.s", "str"), *[(f"{alias}.{n}", "long") for n in names]],
             )
         nulls = self.pick("", "INCLUDE NULLS ", "EXCLUDE NULLS ")
         return (
-            f"(SELECT id, i, s FROM U) UNPIVOT {nulls}(v FOR name IN ({self.pick('id, i', 'id AS one, i AS two')})) AS {alias}",
+            f"(SELECT id, i, s FROM U) UNPIVOT {nulls}(v FOR name IN ({self.pick('id, i', 'id AS one, i AS two')})) "
+            f"AS {alias}",
             [(f"{alias}.v", "int"), (f"{alias}.name", "str"), (f"{alias}.s", "str")],
         )
 
@@ -385,7 +390,10 @@ class _Queries(Expressions):
                 if self.chance(0.3):
                     text += f" |> WHERE {alias}.{scope[0][0]} IS NOT NULL"
             elif form == "union":
-                text += f" |> {self.pick('UNION ALL', 'EXCEPT', 'INTERSECT')} ({self.pick('TABLE U', 'SELECT * FROM ' + name)})"
+                text += (
+                    f" |> {self.pick('UNION ALL', 'EXCEPT', 'INTERSECT')} "
+                    f"({self.pick('TABLE U', 'SELECT * FROM ' + name)})"
+                )
             elif form == "join" and any(n == "i" for n, _ in scope):
                 text += " |> LEFT JOIN (SELECT i AS ui, max(id) AS uid FROM U GROUP BY i) ON i = ui"
                 scope = [*scope, ("ui", "int"), ("uid", "int")]

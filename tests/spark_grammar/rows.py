@@ -1,8 +1,8 @@
 """Random queries as maintained views, beside Spark's own answers over the same rows.
 
-In: queries that both sides accept, and a seed of rows. Out: what differs, as text for people. Spark answers the text as it is
-written; the views are kept by changes, all in one script. A query that fails on its rows in Spark too (an overflow, a text that is
-no number) is left out.
+In: queries that both sides accept, and a seed of rows. Out: what differs, as text for people. Spark answers the text as
+it is written; the views are kept by changes, all in one script. A query that fails on its rows in Spark too (an
+overflow, a text that is no number) is left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ State = dict[str, list[Row]]
 
 
 class Rows:
-    """Random changes of the three tables: for each epoch rows that come, keys that go, and all rows that are there then."""
+    """Random changes of the three tables: for each epoch rows that come, keys that go, and all rows that are there
+    then."""
 
     def __init__(self, seed: int, epochs: int):
         self.random = Random(seed)
@@ -154,7 +155,8 @@ def _sorted(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def _plain(value: Any, maps: bool = False) -> Any:
-    """A value that compares: structs as tuples, maps as sorted tuples of pairs. `maps`: whether a dict is a map, as Spark has it."""
+    """A value that compares: structs as tuples, maps as sorted tuples of pairs. `maps`: whether a dict is a map, as
+    Spark has it."""
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):

@@ -1,31 +1,32 @@
 """What random queries are made of: tables, literals and functions, by kinds of values.
 
-In: nothing. Out: texts by kind. A kind stands for one or more types of Spark: `int`, `long`, `dec`, `dbl`, `str`, `bin`, `bool`,
-`date`, `ts`, `ntz`, `iv` (day-time), `ym` (year-month), `xs` (ARRAY<INT>), `ss` (ARRAY<STRING>), `m` (MAP<STRING, INT>),
-`r` (STRUCT<a: INT, b: STRING>).
+In: nothing. Out: texts by kind. A kind stands for one or more types of Spark: `int`, `long`, `dec`, `dbl`, `str`,
+`bin`, `bool`, `date`, `ts`, `ntz`, `iv` (day-time), `ym` (year-month), `xs` (ARRAY<INT>), `ss` (ARRAY<STRING>), `m`
+(MAP<STRING, INT>), `r` (STRUCT<a: INT, b: STRING>).
 """
 
 from __future__ import annotations
 
 SCRIPT = """
-CREATE TABLE T (id INT, i INT, j INT, l BIGINT, h SMALLINT, n DECIMAL(10, 2), d DOUBLE, f FLOAT, s STRING, y BINARY, b BOOLEAN,
-  day DATE, t TIMESTAMP, ntz TIMESTAMP_NTZ, iv INTERVAL DAY TO SECOND, xs ARRAY<INT>, ss ARRAY<STRING>, m MAP<STRING, INT>,
-  r STRUCT<a: INT, b: STRING>, PRIMARY KEY (id));
+CREATE TABLE T (id INT, i INT, j INT, l BIGINT, h SMALLINT, n DECIMAL(10, 2), d DOUBLE, f FLOAT, s STRING,
+  y BINARY, b BOOLEAN, day DATE, t TIMESTAMP, ntz TIMESTAMP_NTZ, iv INTERVAL DAY TO SECOND, xs ARRAY<INT>,
+  ss ARRAY<STRING>, m MAP<STRING, INT>, r STRUCT<a: INT, b: STRING>, PRIMARY KEY (id));
 CREATE TABLE U (id INT, i INT, s STRING, n DECIMAL(10, 2), d DOUBLE, t TIMESTAMP, b BOOLEAN, PRIMARY KEY (id));
 CREATE STREAM E (i INT, s STRING, l BIGINT, day DATE, t TIMESTAMP, xs ARRAY<INT>);
 """
 TABLES = {
     "T": {
-        "id": "int", "i": "int", "j": "int", "l": "long", "h": "int", "n": "dec", "d": "dbl", "f": "dbl", "s": "str", "y": "bin",
-        "b": "bool", "day": "date", "t": "ts", "ntz": "ntz", "iv": "iv", "xs": "xs", "ss": "ss", "m": "m", "r": "r",
+        "id": "int", "i": "int", "j": "int", "l": "long", "h": "int", "n": "dec", "d": "dbl", "f": "dbl", "s": "str",
+        "y": "bin", "b": "bool", "day": "date", "t": "ts", "ntz": "ntz", "iv": "iv", "xs": "xs", "ss": "ss",
+        "m": "m", "r": "r",
     },
     "U": {"id": "int", "i": "int", "s": "str", "n": "dec", "d": "dbl", "t": "ts", "b": "bool"},
     "E": {"i": "int", "s": "str", "l": "long", "day": "date", "t": "ts", "xs": "xs"},
 }  # fmt: skip
 SPARK_TYPES = {
-    "T": "id INT, i INT, j INT, l BIGINT, h SMALLINT, n DECIMAL(10,2), d DOUBLE, f FLOAT, s STRING, y BINARY, b BOOLEAN, day DATE, "
-    "t TIMESTAMP, ntz TIMESTAMP_NTZ, iv INTERVAL DAY TO SECOND, xs ARRAY<INT>, ss ARRAY<STRING>, m MAP<STRING,INT>, "
-    "r STRUCT<a:INT,b:STRING>",
+    "T": "id INT, i INT, j INT, l BIGINT, h SMALLINT, n DECIMAL(10,2), d DOUBLE, f FLOAT, s STRING, y BINARY, b "
+    "BOOLEAN, day DATE, t TIMESTAMP, ntz TIMESTAMP_NTZ, iv INTERVAL DAY TO SECOND, xs ARRAY<INT>, ss "
+    "ARRAY<STRING>, m MAP<STRING,INT>, r STRUCT<a:INT,b:STRING>",
     "U": "id INT, i INT, s STRING, n DECIMAL(10,2), d DOUBLE, t TIMESTAMP, b BOOLEAN",
     "E": "i INT, s STRING, l BIGINT, day DATE, t TIMESTAMP, xs ARRAY<INT>",
 }
@@ -61,7 +62,10 @@ LITERALS = {
 }
 NUMBERS = ("int", "long", "dec", "dbl")
 KINDS = tuple(
-    "int int int int int int str str str str long long dec dec dbl dbl bool bool date date ts ts bin ntz iv xs ss m r".split()
+    (
+        "int int int int int int str str str str long long dec dec dbl dbl "
+        "bool bool date date ts ts bin ntz iv xs ss m r"
+    ).split()
 )
 ORDERED = ("int", "long", "dec", "dbl", "str", "bool", "date", "ts")
 TYPES = {
@@ -260,7 +264,8 @@ AGGREGATES = _signatures("""> long: count(*)
     dec > dec: avg
     num > dbl: avg mean stddev stddev_pop stddev_samp std variance var_pop var_samp skewness kurtosis median
     dbl > dbl: sum try_avg
-    num num > dbl: corr covar_pop covar_samp regr_avgx regr_avgy regr_slope regr_r2 regr_intercept regr_sxx regr_syy regr_sxy
+    num num > dbl: corr covar_pop covar_samp regr_avgx regr_avgy regr_slope regr_r2
+    num num > dbl: regr_intercept regr_sxx regr_syy regr_sxy
     num num > long: regr_count
     num 'half > dbl: percentile
     num 'half > num: approx_percentile percentile_approx
@@ -280,8 +285,8 @@ AGGREGATES = _signatures("""> long: count(*)
     """)
 """`~name`: an ordered aggregate, `name(...) WITHIN GROUP (ORDER BY ...)`."""
 UNORDERED = frozenset(
-    "first last first_value last_value any_value collect_list collect_set array_agg listagg string_agg mode max_by min_by "
-    "~mode ~listagg approx_percentile percentile_approx approx_count_distinct".split()
+    "first last first_value last_value any_value collect_list collect_set array_agg listagg string_agg mode max_by "
+    "min_by ~mode ~listagg approx_percentile percentile_approx approx_count_distinct".split()
 )
 """Aggregates whose answer hangs on the order of rows, or is a guess."""
 ROUNDED = frozenset("second minute hour day week month quarter year".split())

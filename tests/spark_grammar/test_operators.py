@@ -1,4 +1,5 @@
-"""Operators group as in Spark's grammar: what is printed of a text is, to Spark's parser, the tree of the text itself."""
+"""Operators group as in Spark's grammar: what is printed of a text is, to Spark's parser, the tree of the text
+itself."""
 
 from __future__ import annotations
 

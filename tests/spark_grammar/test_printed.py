@@ -1,7 +1,8 @@
 """What Belvedere gives to Spark means what the user wrote: the same analyzed plan, or the same types and values.
 
-In: every function of the samples with all its arguments, and random expressions. A comparison only analyzes; values are asked for,
-over rows with NULLs, of those whose plans differ in form: a text that is made valid, LIKE ANY as OR, decode as CASE.
+In: every function of the samples with all its arguments, and random expressions. A comparison only analyzes; values are
+asked for, over rows with NULLs, of those whose plans differ in form: a text that is made valid, LIKE ANY as OR, decode
+as CASE.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def randoms(first: int, number: int) -> Iterator[str]:
 
 
 def printed(text: str) -> tuple[str, str] | None:
-    """What Spark is given for an expression, and its type; None where it is refused, or is no expression of the row alone."""
+    """What Spark is given for an expression, and its type; None where it is refused, or is no expression of the row
+    alone."""
     compiled = compile_script(f"{given.SCRIPT}SELECT {text} AS v FROM T;")
     if not compiled.ok:
         return None

@@ -1,4 +1,5 @@
-"""Random queries of Spark's grammar: what Spark refuses is refused, none crashes, and what both take has Spark's rows by changes."""
+"""Random queries of Spark's grammar: what Spark refuses is refused, none crashes, and what both take has Spark's rows
+by changes."""
 
 from __future__ import annotations
 

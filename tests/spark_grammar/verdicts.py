@@ -1,6 +1,7 @@
 """What Spark's analyzer and `check` say of queries over the same tables.
 
-In: texts of queries. Out: of each what either side says: its columns' types where it is accepted, a code where it is refused.
+In: texts of queries. Out: of each what either side says: its columns' types where it is accepted, a code where it is
+refused.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Joins of two SPL windows event by event, as the language's documentation describes them: the oracle of the kernels and of the views.
+"""Joins of two SPL windows event by event, as the language's documentation describes them: the oracle of the kernels
+and of the views.
 
-In: the windows, which sides are outer, what matches; events, one at a time. Out: the results in order. Nothing here is fast.
+In: the windows, which sides are outer, what matches; events, one at a time. Out: the results in order. Nothing here is
+fast.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ class Held:
 
 @dataclass
 class JoinSimulator:
-    """Windows that evict by these policies; `outer`: whose rows without a match are results; `matches` says of a left and a right row."""
+    """Windows that evict by these policies; `outer`: whose rows without a match are results; `matches` says of a left
+    and a right row."""
 
     evictions: tuple[Policy, Policy]
     outer: tuple[bool, bool]

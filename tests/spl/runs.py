@@ -1,4 +1,5 @@
-"""Run the kernels of SPL windows over a stream of rows that is cut into calls, with what each leaves carried to the next."""
+"""Run the kernels of SPL windows over a stream of rows that is cut into calls, with what each leaves carried to the
+next."""
 
 from __future__ import annotations
 

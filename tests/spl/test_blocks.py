@@ -1,4 +1,5 @@
-"""Epochs of windows whose contents are read by blocks of two rows equal those that read all rows; no Spark is needed."""
+"""Epochs of windows whose contents are read by blocks of two rows equal those that read all rows; no Spark is
+needed."""
 
 from __future__ import annotations
 
@@ -31,8 +32,9 @@ from tests.depth import at_night
 START = datetime(2020, 1, 1, tzinfo=UTC)
 COLUMNS = "k INT NOT NULL, x BIGINT, d DECIMAL(10, 2), r DOUBLE, s STRING, level INT, free INT"
 AGGREGATES = (
-    "count(*) AS a, count(x) AS b, sum(x) AS c, avg(x) AS e, min(x) AS f, max(x) AS g, sum(d) AS h, sum(r) AS i, max(s) AS l, "
-    "first(s) AS m, last(x) AS n, stddev(r) AS o, sum(x) FILTER (WHERE free > 0) AS p, firing() AS number, firingTime() AS at"
+    "count(*) AS a, count(x) AS b, sum(x) AS c, avg(x) AS e, min(x) AS f, max(x) AS g, sum(d) AS h, sum(r) AS i, "
+    "max(s) AS l, first(s) AS m, last(x) AS n, stddev(r) AS o, sum(x) FILTER (WHERE free > 0) AS p, firing() AS "
+    "number, firingTime() AS at"
 )
 EVICTIONS = (
     "count(5)",
@@ -87,7 +89,8 @@ def arranged(r: Relation) -> Arranged:
 
 
 def arrived(stage: SplStage, rows: list[dict[str, Any]], now: datetime, schema: pa.Schema) -> pa.Table:
-    """Rows as the stage's query gives them: under the names of its input, with the key and the hash of their partition."""
+    """Rows as the stage's query gives them: under the names of its input, with the key and the hash of their
+    partition."""
     given: dict[str, list[Any]] = {n: [r[n] for r in rows] for n in rows[0]}
     keys = pa.array(given["k"], pa.int32())
     made: dict[str, Any] = {PART: keys.cast(pa.string()), block_columns.PATH: pa.array(hashes([keys], len(rows)))}

@@ -1,6 +1,8 @@
-"""Windows of SPL over relations that only grow: UNION ALL of streams, SELECT STREAM, EMIT STREAM and joins, as plain Python says.
+"""Windows of SPL over relations that only grow: UNION ALL of streams, SELECT STREAM, EMIT STREAM and joins, as plain
+Python says.
 
-Rows of two streams come in turns, at clocks of their own, several in one epoch: their windows take them in the order of their arrival.
+Rows of two streams come in turns, at clocks of their own, several in one epoch: their windows take them in the order of
+their arrival.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ CREATE STREAM Y (i INT, ts TIMESTAMP NOT NULL, WATERMARK FOR ts) KEEP 1 DAY;
 Timed := SELECT STREAM i, ts AS ROWTIME FROM X UNION ALL SELECT STREAM i, ts AS ROWTIME FROM Y;
 Both := SELECT i, ts FROM X UNION ALL SELECT i, ts FROM Y;
 Minutes := SELECT date_trunc('MINUTE', ts) AS m, sum(i) AS i FROM X GROUP BY m EMIT STREAM AFTER WATERMARK;
-OfUnion := SELECT STREAM collect_list(i) AS l FROM (SELECT i FROM X UNION ALL SELECT i FROM Y) WINDOW (tumbling, delta(i, 10)) AS D;
+OfUnion := SELECT STREAM collect_list(i) AS l FROM (SELECT i FROM X UNION ALL SELECT i FROM Y)
+    WINDOW (tumbling, delta(i, 10)) AS D;
 OfView := SELECT STREAM collect_list(i) AS l FROM Both WINDOW (sliding, count(3), count(2)) AS D WHERE i > 3;
 OfTime := SELECT STREAM collect_list(i) AS l, firingTime() AS f FROM Both WINDOW (tumbling, time(2 * 30)) AS D;
 OfStream := SELECT STREAM collect_list(i) AS l FROM Timed WINDOW (tumbling, count(10 / 2)) AS D;

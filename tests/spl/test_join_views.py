@@ -1,4 +1,5 @@
-"""Views over joined SPL windows: however rows are cut into epochs, and after restarts, the plain simulator's results, and batch's."""
+"""Views over joined SPL windows: however rows are cut into epochs, and after restarts, the plain simulator's results,
+and batch's."""
 
 from __future__ import annotations
 
@@ -62,7 +63,10 @@ class Case:
             for e, p in zip(self.evictions, self.partitions, strict=True)
         )
         read = "l.id AS l, r.id AS r, firingTime() AS at"
-        return f"{name} := SELECT {stream}{read} FROM Lefts {left} AS l {self.kind} Rights {right} AS r ON {self.condition};"
+        return (
+            f"{name} := SELECT {stream}{read} FROM Lefts {left} AS l {self.kind} Rights {right} AS r ON "
+            f"{self.condition};"
+        )
 
     def simulator(self) -> JoinSimulator:
         found: list[Policy] = []

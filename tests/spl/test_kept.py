@@ -21,9 +21,9 @@ from tests.depth import examples
 
 COLUMNS = "k STRING, i INT, d DECIMAL(10, 2), x DOUBLE, s STRING, t TIMESTAMP"
 KNOWN = (
-    "count(*) AS a, count(i) AS b, sum(i) AS c, sum(d) AS e, sum(x) AS f, avg(i) AS g, min(i) AS h, max(d) AS j, min(s) AS l, "
-    "max(t) AS m, first(s) AS n, last(i) AS o, count(*) FILTER (WHERE i > 0) AS p, sum(i) FILTER (WHERE i > 0) AS q, "
-    "stddev(i) AS r, stddev_pop(x) AS u"
+    "count(*) AS a, count(i) AS b, sum(i) AS c, sum(d) AS e, sum(x) AS f, avg(i) AS g, min(i) AS h, max(d) AS j, "
+    "min(s) AS l, max(t) AS m, first(s) AS n, last(i) AS o, count(*) FILTER (WHERE i > 0) AS p, sum(i) FILTER (WHERE "
+    "i > 0) AS q, stddev(i) AS r, stddev_pop(x) AS u"
 )
 
 

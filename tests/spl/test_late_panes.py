@@ -1,4 +1,5 @@
-"""Panes of event time with late rows: after every epoch views equal batch and the plain simulator, and restarts change nothing."""
+"""Panes of event time with late rows: after every epoch views equal batch and the plain simulator, and restarts change
+nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ START = datetime(2020, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000
 DELAY = 2
 """Seconds by which the stream's bound lies below its greatest event time."""
-STREAM = f"CREATE STREAM Trades (sym STRING, n INT, time TIMESTAMP, WATERMARK FOR time AS time - INTERVAL {DELAY} SECONDS) LATE KEEP;"
+STREAM = (
+    f"CREATE STREAM Trades (sym STRING, n INT, time TIMESTAMP, WATERMARK FOR time AS time - INTERVAL {DELAY} "
+    "SECONDS) LATE KEEP;"
+)
 
 
 def interval(pick: random.Random) -> Interval:
@@ -28,7 +32,10 @@ def interval(pick: random.Random) -> Interval:
 def view(name: str, kind: Interval, stream: bool) -> str:
     said = f"intervalDuration({kind.duration}), creationPeriod({kind.period}), discardAge({kind.discard})"
     window = f"timeInterval, {said}, intervalOffset({kind.offset}), partitioned BY sym"
-    read = "sym, collect_list(n) AS held, count(*) AS many, firingTime() AS at, intervalStart() AS since, paneIndex() AS place"
+    read = (
+        "sym, collect_list(n) AS held, count(*) AS many, firingTime() AS at, intervalStart() AS since, paneIndex() "
+        "AS place"
+    )
     return f"{name} := SELECT {'STREAM ' if stream else ''}{read} FROM Trades WINDOW ({window}) GROUP BY sym;"
 
 

@@ -39,7 +39,10 @@ def test_every_firing_in_its_order(spark: Any) -> None:
 def test_the_last_firing_and_the_end_of_the_rows(spark: Any) -> None:
     text = "SELECT sym, Sum(qty) AS q FROM trades WINDOW (tumbling, count(2), partitioned BY sym) ORDER BY sym"
     assert answers(spark, text) == [("a", 4)]
-    text = "SELECT sym, Sum(qty) AS q FROM trades WINDOW (tumbling, count(2), partitioned BY sym, flushOnFinal) ORDER BY sym"
+    text = (
+        "SELECT sym, Sum(qty) AS q FROM trades WINDOW (tumbling, count(2), partitioned BY sym, flushOnFinal) ORDER "
+        "BY sym"
+    )
     assert answers(spark, text) == [("a", 4), ("b", 2)]
 
 
@@ -56,7 +59,10 @@ def test_progressive_sort(spark: Any) -> None:
 
 
 def test_panes_by_the_first_timestamp(spark: Any) -> None:
-    text = "SELECT second(intervalStart()) AS s, Sum(qty) AS q FROM trades WINDOW (timeInterval, intervalDuration(10)) ORDER BY s"
+    text = (
+        "SELECT second(intervalStart()) AS s, Sum(qty) AS q FROM trades WINDOW (timeInterval, "
+        "intervalDuration(10)) ORDER BY s"
+    )
     assert [q for _, q in answers(spark, text)] == [3, 7]
 
 

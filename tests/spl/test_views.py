@@ -1,4 +1,5 @@
-"""Views over SPL windows: after every epoch what is maintained equals batch, however rows are cut into epochs, and after restarts."""
+"""Views over SPL windows: after every epoch what is maintained equals batch, however rows are cut into epochs, and
+after restarts."""
 
 from __future__ import annotations
 
@@ -34,7 +35,10 @@ KEPT = (
     "first(qty) AS f, last(qty) AS l, max(sym) AS s, sum(free) FILTER (WHERE qty > 3) AS t, avg(price) AS mean",
 )
 POLICIES = ("count(1)", "count(3)", "time(4)", "delta(level, 2)", "delta(free, 3)", "delta(price, 0.5)")
-LISTS = "first(qty) AS f, last(qty) AS l, collect_list(qty) AS held, count(DISTINCT free) AS kinds, max_by(qty, free) AS best"
+LISTS = (
+    "first(qty) AS f, last(qty) AS l, collect_list(qty) AS held, count(DISTINCT free) AS kinds, max_by(qty, free) "
+    "AS best"
+)
 ALL = Given(POLICIES, POLICIES, (KEPT[0], LISTS, KEPT[1]))
 LONG = Given(
     ("count(7)", "count(12)", "time(9)", "delta(level, 9)", "delta(free, 20)", "delta(price, 1.5)"), POLICIES, KEPT

@@ -1,7 +1,8 @@
 """Random scripts of the language, and random rows for their inputs.
 
-In: a random generator. Out: a script's text with relationships, paths, local queries, nested tables, first rows, overrides and names
-defined anew; and per epoch what is inserted and deleted. All values are exact, so that sums do not depend on the order of rows.
+In: a random generator. Out: a script's text with relationships, paths, local queries, nested tables, first rows,
+overrides and names defined anew; and per epoch what is inserted and deleted. All values are exact, so that sums do not
+depend on the order of rows.
 """
 
 from __future__ import annotations
@@ -130,8 +131,8 @@ class Script:
         assert found is not None
         name, join = self.name("V"), self.pick(["JOIN", "LEFT JOIN"])
         self.add(
-            f"{name} := SELECT x.{self.pick(owner.whole)} AS k, y.{self.pick(found[1].whole)} AS a, y.{self.pick(found[1].numbers)} AS b "
-            f"FROM {owner.name} x {join} x.{found[0]} y"
+            f"{name} := SELECT x.{self.pick(owner.whole)} AS k, y.{self.pick(found[1].whole)} AS a, "
+            f"y.{self.pick(found[1].numbers)} AS b FROM {owner.name} x {join} x.{found[0]} y"
         )
         self.tables.append(Table(name, ["k", "a"], ["b"], []))
 
@@ -158,7 +159,8 @@ class Script:
     def distinct(self) -> None:
         source, name = self.table(), self.name("V")
         self.add(
-            f"{name} := SELECT DISTINCT {self.pick(source.whole)} AS a, {self.pick(source.numbers)} AS b FROM {source.name}"
+            f"{name} := SELECT DISTINCT {self.pick(source.whole)} AS a, {self.pick(source.numbers)} AS b FROM "
+            f"{source.name}"
         )
         self.tables.append(Table(name, ["a"], ["b"], []))
 
@@ -167,7 +169,8 @@ class Script:
         key, number = self.pick(source.whole), self.pick(source.numbers)
         having = " HAVING count(*) > 1" if self.random.random() < 0.3 else ""
         self.add(
-            f"{name} := SELECT {key} AS a, {self.pick(AGGREGATES[:4])}({number}) AS b FROM {source.name} GROUP BY {key}{having}"
+            f"{name} := SELECT {key} AS a, {self.pick(AGGREGATES[:4])}({number}) AS b FROM {source.name} GROUP BY "
+            f"{key}{having}"
         )
         self.tables.append(Table(name, ["a"], ["b"], []))
 

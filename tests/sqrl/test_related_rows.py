@@ -1,4 +1,5 @@
-"""Relationships and events over several epochs: joins mean what they say, events name their row, and batch says the same."""
+"""Relationships and events over several epochs: joins mean what they say, events name their row, and batch says the
+same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The whole language, row by row of its tables: the golden scenarios of tests/fixtures/sqrl, run as `belvedere test` runs them."""
+"""The whole language, row by row of its tables: the golden scenarios of tests/fixtures/sqrl, run as `belvedere test`
+runs them."""
 
 from __future__ import annotations
 

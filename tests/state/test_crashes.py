@@ -1,4 +1,5 @@
-"""What the state survives: a crash at every point of an epoch and of a merge, a disk that is full, a store put back from a backup."""
+"""What the state survives: a crash at every point of an epoch and of a merge, a disk that is full, a store put back
+from a backup."""
 
 from __future__ import annotations
 

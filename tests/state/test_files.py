@@ -232,7 +232,8 @@ Middle := SELECT g, median(b) AS middle FROM S GROUP BY g;
 def test_a_crash_before_and_after_each_write_loses_and_repeats_nothing(
     executor: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The step fails at its first, second, ... write, sync or commit; after a restart the same input gives what batch gives."""
+    """The step fails at its first, second, ... write, sync or commit; after a restart the same input gives what batch
+    gives."""
     from belvedere.state import files
     from belvedere.store.write.transaction import EpochTransaction
 
@@ -304,7 +305,8 @@ def test_an_epoch_that_fails_leaves_the_rows_as_they_were(tmp_path: Path, prepar
 
 
 def test_what_a_merge_writes_is_not_swept_as_garbage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first epoch after a start changes nothing and starts a merge; the next one is committed while that is still under way."""
+    """The first epoch after a start changes nothing and starts a merge; the next one is committed while that is still
+    under way."""
     with monkeypatch.context() as patched:
         patched.setattr(Merging, "start", lambda *given: None)
         at = filled(tmp_path / "state", WIDTH)

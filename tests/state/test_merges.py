@@ -51,7 +51,8 @@ def opened(folder: Path, at: Any, arranged: Arranged, run_bytes: int = 40_000) -
 
 
 def filled(folder: Path, arranged: Arranged, hashes: Hashes) -> tuple[State, set[int]]:
-    """A state after epochs in which rows come, rows of all epochs go, and all merges that are due were made; opened again on the way."""
+    """A state after epochs in which rows come, rows of all epochs go, and all merges that are due were made; opened
+    again on the way."""
     state, at, there = opened(folder, None, arranged), None, set[int]()
     for epoch in range(EPOCHS):
         new = np.arange(epoch * ROWS, (epoch + 1) * ROWS)

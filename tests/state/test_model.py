@@ -1,6 +1,7 @@
 """An arrangement against a dictionary and DuckDB: random rows, epochs, merges, undone epochs and restarts.
 
-After every step fixed look-ups are compared with the dictionary; at random moments random ones with what DuckDB says of the same rows.
+After every step fixed look-ups are compared with the dictionary; at random moments random ones with what DuckDB says of
+the same rows.
 """
 
 from __future__ import annotations

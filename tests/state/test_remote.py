@@ -1,4 +1,5 @@
-"""State in an object store: an S3 server of its own, whose requests fail; copies that are gone or damaged; crashes around every write."""
+"""State in an object store: an S3 server of its own, whose requests fail; copies that are gone or damaged; crashes
+around every write."""
 
 from __future__ import annotations
 

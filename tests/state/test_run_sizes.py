@@ -1,4 +1,5 @@
-"""No run is larger than the driver's memory allows, however its rows came; more memory than a run needs changes nothing."""
+"""No run is larger than the driver's memory allows, however its rows came; more memory than a run needs changes
+nothing."""
 
 from __future__ import annotations
 

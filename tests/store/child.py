@@ -13,11 +13,12 @@ ROUNDS = 1_000_000
 
 
 def read(url: str) -> None:
-    """Answer each line of input with what a snapshot shows: the last epoch and, in one statement, two tables' contents."""
+    """Answer each line of input with what a snapshot shows: the last epoch and, in one statement, two tables'
+    contents."""
     found = open_reader(url)
     sql = (
-        'SELECT (SELECT max(epoch) FROM _belvedere_epoch), (SELECT count(*) FROM "Counts"), (SELECT count(*) FROM "Other"), '
-        '(SELECT coalesce(max(number), 0) FROM "Counts")'
+        'SELECT (SELECT max(epoch) FROM _belvedere_epoch), (SELECT count(*) FROM "Counts"), (SELECT count(*) FROM '
+        '"Other"), (SELECT coalesce(max(number), 0) FROM "Counts")'
     )
     for _ in sys.stdin:
         print(json.dumps(found.execute(sql)[0]), flush=True)

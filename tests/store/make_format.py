@@ -2,7 +2,8 @@
 
     python -m tests.store.make_format
 
-In: nothing. Out: `tests/fixtures/stores/format-N.sqlite.sql` and `format-N.postgres.sql`: tables with rows, an epoch, documents.
+In: nothing. Out: `tests/fixtures/stores/format-N.sqlite.sql` and `format-N.postgres.sql`: tables with rows, an epoch,
+documents.
 """
 
 from __future__ import annotations

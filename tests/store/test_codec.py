@@ -42,13 +42,17 @@ def decimals(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
 
 
 INNER = pa.struct([
-    ("text", pa.string()), ("double", pa.float64()), ("decimal", pa.decimal128(30, 10)), ("at", TIMESTAMP), ("day", pa.date32()),
-    ("bytes", pa.binary()), ("yes", pa.bool_()), ("count", pa.int64()), ("long", pa.duration("us")), ("clock", pa.time64("us")),
+    ("text", pa.string()), ("double", pa.float64()), ("decimal", pa.decimal128(30, 10)), ("at", TIMESTAMP),
+    ("day", pa.date32()),
+    ("bytes", pa.binary()), ("yes", pa.bool_()), ("count", pa.int64()), ("long", pa.duration("us")),
+    ("clock", pa.time64("us")),
 ])  # fmt: skip
 INNER_VALUES = st.fixed_dictionaries({
-    "text": st.none() | TEXT, "double": st.none() | DOUBLE, "decimal": st.none() | decimals(30, 10), "at": st.none() | INSTANT,
+    "text": st.none() | TEXT, "double": st.none() | DOUBLE, "decimal": st.none() | decimals(30, 10),
+    "at": st.none() | INSTANT,
     "day": st.none() | st.dates(), "bytes": st.none() | st.binary(max_size=4), "yes": st.none() | st.booleans(),
-    "count": st.none() | st.integers(-(2**63), 2**63 - 1), "long": st.none() | st.timedeltas(timedelta(-9999), timedelta(9999)),
+    "count": st.none() | st.integers(-(2**63), 2**63 - 1),
+    "long": st.none() | st.timedeltas(timedelta(-9999), timedelta(9999)),
     "clock": st.none() | st.times(),
 })  # fmt: skip
 
@@ -86,7 +90,8 @@ TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "list": (pa.list_(pa.float64()), st.lists(st.none() | DOUBLE, max_size=3)),
     "packed": (PACKED, st.lists(DOUBLE, max_size=3)),
     "struct": (INNER, INNER_VALUES),
-    "map": (pa.map_(pa.string(), INNER), st.dictionaries(TEXT, st.none() | INNER_VALUES, max_size=2).map(lambda d: list(d.items()))),
+    "map": (pa.map_(pa.string(), INNER), st.dictionaries(TEXT, st.none() | INNER_VALUES,
+                                                         max_size=2).map(lambda d: list(d.items()))),
     "deep": (pa.list_(pa.struct([("x", pa.list_(pa.list_(pa.int64())))])), DEEP),
 }  # fmt: skip
 

@@ -233,7 +233,10 @@ def test_without_a_lease_nobody_commits_beside_a_runner(store: Store, url: str) 
 
 
 def test_the_lease_of_a_dead_process_does_not_hold(url: str) -> None:
-    program = f"from belvedere.store import open_store; s = open_store({url!r}); s.acquire('dead', 600); print('held', flush=True); input()"
+    program = (
+        f"from belvedere.store import open_store; s = open_store({url!r}); s.acquire('dead', 600); print('held',"
+        " flush=True); input()"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:

@@ -1,4 +1,5 @@
-"""A Postgres store while an epoch is computed and committed: no transaction is open, and readers of changed views read the old ones."""
+"""A Postgres store while an epoch is computed and committed: no transaction is open, and readers of changed views read
+the old ones."""
 
 from __future__ import annotations
 
@@ -176,7 +177,10 @@ def test_what_was_granted_on_a_table_is_granted_on_the_one_that_replaces_it(post
         other.execute(f'CREATE ROLE "{role}"')
         other.execute(f'GRANT SELECT (word) ON "Counts" TO "{role}"; GRANT UPDATE ON "Counts" TO "{role}"')
         replaced(store, more("more")).commit(epoch(2))
-        rights = "SELECT has_table_privilege(%s, '\"Counts\"', 'UPDATE'), has_column_privilege(%s, '\"Counts\"', 'word', 'SELECT')"
+        rights = (
+            "SELECT has_table_privilege(%s, '\"Counts\"', 'UPDATE'), has_column_privilege(%s, '\"Counts\"', "
+            "'word', 'SELECT')"
+        )
         assert other.execute(rights, (role, role)).fetchone() == (True, True)
         other.execute(f'DROP OWNED BY "{role}"; DROP ROLE "{role}"')
 

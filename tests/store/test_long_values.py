@@ -1,4 +1,5 @@
-"""Values of any length are stored: where Postgres cannot index them the index gives way, and reads find the same rows."""
+"""Values of any length are stored: where Postgres cannot index them the index gives way, and reads find the same
+rows."""
 
 from __future__ import annotations
 

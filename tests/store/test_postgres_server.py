@@ -1,4 +1,5 @@
-"""A store in a Postgres server that others use, too: other stores, their transactions, an administrator's timeouts and grants."""
+"""A store in a Postgres server that others use, too: other stores, their transactions, an administrator's timeouts and
+grants."""
 
 from __future__ import annotations
 
@@ -131,7 +132,8 @@ def test_a_connection_that_was_ended_is_not_told_as_a_server_that_cannot_be_reac
     store = open_store(postgres_url)
     transaction = store.begin()
     ask(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = "
+        "current_database()"
     )
     with pytest.raises(BelvedereError) as error:
         store.last_epoch()

@@ -77,7 +77,8 @@ def test_values_of_all_kinds_however_often_a_statement_came(postgres_url: str) -
         "2020-01-31",
     )
     expected = (
-        -(2**63), "ü'\\\n𝄞\x01\x02".encode(), 0.1, Decimal("12.30"), b"2020-01-01 08:07:00.000001+00", True, b"\x00\xff\\", b"2020-01-31",
+        -(2**63), "ü'\\\n𝄞\x01\x02".encode(), 0.1, Decimal("12.30"), b"2020-01-01 08:07:00.000001+00", True,
+        b"\x00\xff\\", b"2020-01-31",
     )  # fmt: skip
 
     async def work(found: LoopReader) -> None:

@@ -40,7 +40,8 @@ TYPES = {
 DOC = "it's\n/* 1?2 */"
 MANY = StoredTable(
     "Many Types",
-    Schema((*(Column(n, t, doc=DOC if n == "yes" else None) for n, t in TYPES.items()), Column("h", pa.int64(), hidden=True))),
+    Schema((*(Column(n, t, doc=DOC if n == "yes" else None) for n, t in TYPES.items()),
+            Column("h", pa.int64(), hidden=True))),
     fingerprint="many",
 )  # fmt: skip
 FULL = {

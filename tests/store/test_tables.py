@@ -100,7 +100,8 @@ def test_tables_made_and_dropped_in_an_epoch_are_part_of_it(store: Store) -> Non
 
 
 NAMES = [
-    'quo"te', "semi;colon --", "ünïcödé \U0001f600", "sqlite_master", "SQLite_x", "_belvedere_epoch", "ctid", "rowid", "select",
+    'quo"te', "semi;colon --", "ünïcödé \U0001f600", "sqlite_master", "SQLite_x", "_belvedere_epoch", "ctid", "rowid",
+    "select",
     "l" * 63, "l" * 64, "ö" * 100, "ö" * 100 + "2", "with ? and $1 and %s", "Name~1", " ", "a.b", "'", "",
 ]  # fmt: skip
 

@@ -100,7 +100,8 @@ def copies(store: Store) -> list[str]:
 
 
 def test_rows_that_other_processes_put_in(store: Store) -> None:
-    """A task that was run twice counts once; a rollback leaves nothing, and what a killed run left goes with the next one's first copy."""
+    """A task that was run twice counts once; a rollback leaves nothing, and what a killed run left goes with the next
+    one's first copy."""
     parts = [[row(f"{part}-{i}", number=i, share=nan, word="ü\0") for i in range(500)] for part in range(3)]
 
     def put(task: Any) -> pa.Table:

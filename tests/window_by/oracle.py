@@ -1,7 +1,7 @@
 """WINDOW BY as its rules say it, in plain Python: the oracle of the tests.
 
-It shares nothing with the product: a predicate is a little tree of its own (made by `random_queries`), a missing tuple is None,
-and an unknown truth is None. Windows are found by trying every tuple.
+It shares nothing with the product: a predicate is a little tree of its own (made by `random_queries`), a missing tuple
+is None, and an unknown truth is None. Windows are found by trying every tuple.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ Tree = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Framing:
-    """A query's framing. A boundary is a predicate tree, "unbounded", or None where it is left out (LABEL, or END of TUMBLING)."""
+    """A query's framing. A boundary is a predicate tree, "unbounded", or None where it is left out (LABEL, or END of
+    TUMBLING)."""
 
     tumbling: bool
     label: Tree | None

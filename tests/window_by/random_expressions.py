@@ -59,7 +59,8 @@ COLUMNS = {**TYPES, "u_id": pa.int64(), "u_s": pa.string(), "u_m": pa.bool_(), "
 
 
 def rows(random: Random, number: int) -> tuple[pa.Table, list[dict[str, Any]]]:
-    """A table, and its rows as the interpreter sees them. `u` is an object that may be MISSING, `g` a number that may."""
+    """A table, and its rows as the interpreter sees them. `u` is an object that may be MISSING, `g` a number that
+    may."""
     table: list[dict[str, Any]] = []
     for _ in range(number):
         row = {c: random.choice(v) for c, v in CHOICES.items()}
@@ -103,7 +104,8 @@ def variables() -> dict[str, Value]:
 
 
 class Expressions:
-    """Makes expressions of a kind of value: `int`, `real`, `text`, `bool`, `date`, `time`, `span`, `ints`, `points`, `point`."""
+    """Makes expressions of a kind of value: `int`, `real`, `text`, `bool`, `date`, `time`, `span`, `ints`, `points`,
+    `point`."""
 
     def __init__(self, random: Random):
         self.random = random
@@ -123,7 +125,8 @@ class Expressions:
         return self.filled(form, kind, depth)
 
     def filled(self, form: str, kind: str, depth: int) -> str:
-        """`<int>` in a form stands for an expression of that kind, `<any>` for one of any, `<same>` for one of the form's own kind."""
+        """`<int>` in a form stands for an expression of that kind, `<any>` for one of any, `<same>` for one of the
+        form's own kind."""
         if form.startswith("query:"):
             return self.query(form.removeprefix("query:"), depth)
 

@@ -126,7 +126,8 @@ def framings(draw: st.DrawFn) -> Framing:
 
 
 NAMES = {
-    ("label", "item"): "l", ("label", "previous"): "lp", ("label", "next"): "ln", ("start", "item"): "s", ("start", "previous"): "sp",
+    ("label", "item"): "l", ("label", "previous"): "lp", ("label", "next"): "ln", ("start", "item"): "s",
+    ("start", "previous"): "sp",
     ("start", "next"): "sn", ("end", "item"): "e", ("end", "previous"): "ep", ("end", "next"): "en",
 }  # fmt: skip
 POSITIONS = {"label": "lat", "start": "sat", "end": "eat"}
@@ -178,13 +179,15 @@ def text_of(framing: Framing, descending: bool = False) -> str:
     finish = ("e.id", "en.v", "eat IS MISSING") if known else ("0", "0", "FALSE")
     key = "l.k" if framing.label is not None else "s.k" if framing.start != "unbounded" else "w[0].k"
     return (
-        f"FROM rows AS r WINDOW BY w PARTITION BY r.k ORDER BY r.o TYPE {'TUMBLING' if framing.tumbling else 'SLIDING'} "
+        "FROM rows AS r WINDOW BY w PARTITION BY r.k ORDER BY r.o TYPE "
+        f"{'TUMBLING' if framing.tumbling else 'SLIDING'} "
         + " ".join(parts)
-        + f" SELECT {key} AS k, {label} AS label, {start[0]} AS start, {start[1]} AS at, {finish[0]} AS finish, {finish[1]} AS after, "
-        f"{finish[2]} AS open, LEN(w) AS n, w[*].id AS ids, ARRAY_SUM(w[*].v) AS total, STRICT_SUM(w[*].v) AS strict, "
-        "ARRAY_AVG(w[*].x) AS mean, ARRAY_MIN(w[*].s) AS low, ARRAY_MAX((SELECT VALUE t.v FROM w AS t)) AS high, "
-        "ARRAY_MEDIAN(w[*].v) AS middle, ARRAY_COUNT(ARRAY_DISTINCT(w[*].v)) AS kinds, ARRAY_STDDEV_SAMP(w[*].x) AS spread, "
-        "ARRAY_COUNT((SELECT VALUE t.v FROM w AS t WHERE t.v > 2)) AS big, w[-1].v AS last"
+        + f" SELECT {key} AS k, {label} AS label, {start[0]} AS start, {start[1]} AS at, {finish[0]} AS finish, "
+        f"{finish[1]} AS after, {finish[2]} AS open, LEN(w) AS n, w[*].id AS ids, ARRAY_SUM(w[*].v) AS total, "
+        "STRICT_SUM(w[*].v) AS strict, ARRAY_AVG(w[*].x) AS mean, ARRAY_MIN(w[*].s) AS low, ARRAY_MAX((SELECT "
+        "VALUE t.v FROM w AS t)) AS high, ARRAY_MEDIAN(w[*].v) AS middle, ARRAY_COUNT(ARRAY_DISTINCT(w[*].v)) AS "
+        "kinds, ARRAY_STDDEV_SAMP(w[*].x) AS spread, ARRAY_COUNT((SELECT VALUE t.v FROM w AS t WHERE t.v > 2)) AS "
+        "big, w[-1].v AS last"
     )
 
 
@@ -213,7 +216,10 @@ def sequence_text(framing: Framing) -> str:
     first = "0" if framing.label is None or framing.start == "unbounded" else "s.id"
     finish = "e.id" if framing.end is not None else "0"
     shown = f"{'s' if framing.label is None else 'l'}.id AS start, {first} AS first, {finish} AS finish, w[*].id AS ids"
-    return f"FROM rows AS r WINDOW BY w ORDER BY r.o, r.id TYPE {'TUMBLING' if framing.tumbling else 'SLIDING'} {boundaries} SELECT {shown}"
+    return (
+        f"FROM rows AS r WINDOW BY w ORDER BY r.o, r.id TYPE {'TUMBLING' if framing.tumbling else 'SLIDING'} "
+        f"{boundaries} SELECT {shown}"
+    )
 
 
 @st.composite

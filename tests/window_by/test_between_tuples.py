@@ -1,4 +1,5 @@
-"""Conditions between two tuples over decimals, arrays and texts, and aggregates of SQL over a window: as plain Python says.
+"""Conditions between two tuples over decimals, arrays and texts, and aggregates of SQL over a window: as plain Python
+says.
 
 A sliding window goes from each row to the first row, itself included, that fulfils END; without one it is not closed.
 """

@@ -1,4 +1,5 @@
-"""Windows found block by block, with the rows around the cuts, are those of the whole sequence: for random framings and cuts."""
+"""Windows found block by block, with the rows around the cuts, are those of the whole sequence: for random framings and
+cuts."""
 
 from __future__ import annotations
 

@@ -7,18 +7,24 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.spark
-SELECT = " SELECT s.o AS o, s.k AS k, LEN(w) AS n, ARRAY_SUM(w[*].v) AS total, ARRAY_MEDIAN(w[*].v) AS middle, w[-1].o AS last, "
+SELECT = (
+    " SELECT s.o AS o, s.k AS k, LEN(w) AS n, ARRAY_SUM(w[*].v) AS total, ARRAY_MEDIAN(w[*].v) AS middle, "
+    "w[-1].o AS last, "
+)
 FRAMED = {
     "spells": "ORDER BY r.o TYPE SLIDING START AS s WHEN s.v < 60 END NEXT AS n WHEN n.v >= 90",
-    "counted": "ORDER BY r.o DESC, r.v TYPE SLIDING START AS s AT sp PREV AS b WHEN b.v > s.v ONLY END AT ep WHEN ep - sp = 300",
+    "counted": "ORDER BY r.o DESC, r.v TYPE SLIDING START AS s AT sp PREV AS b WHEN b.v > s.v ONLY END AT ep WHEN ep "
+    "- sp = 300",
     "apart": "ORDER BY r.at TYPE SLIDING START AS s END NEXT AS n WHEN n.at - s.at > duration('PT50H')",
     "never": "ORDER BY r.name, r.o TYPE SLIDING START AS s WHEN s.v = 7 END AS e WHEN e.v > 100",
     "tumbling": "ORDER BY r.o TYPE TUMBLING START AS s AT sp WHEN s.v < 60 END NEXT AS n WHEN n.v >= 90 OR n.o < s.o",
     "pieces": "ORDER BY r.o NULLS LAST TYPE TUMBLING START AS s AT sp END AT ep WHEN ep - sp = 6",
-    "around": "ORDER BY r.o TYPE SLIDING LABEL AS l AT lp WHEN l.v > 50 START AS s AT sp WHEN lp - sp = 7 END AT ep WHEN ep - lp = 5",
-    "before": "ORDER BY r.name TYPE SLIDING LABEL AS l AT lp START AS s AT sp WHEN lp - sp = 9 ONLY END AT ep WHEN lp - ep = 3",
-    "days": "ORDER BY r.day, r.name TYPE SLIDING LABEL AS l WHEN l.v < 9 START AS s WHEN l.day - s.day <= duration('P3D') END NEXT AS n "
-    "WHEN n.day > l.day",
+    "around": "ORDER BY r.o TYPE SLIDING LABEL AS l AT lp WHEN l.v > 50 START AS s AT sp WHEN lp - sp = 7 END AT ep "
+    "WHEN ep - lp = 5",
+    "before": "ORDER BY r.name TYPE SLIDING LABEL AS l AT lp START AS s AT sp WHEN lp - sp = 9 ONLY END AT ep WHEN lp "
+    "- ep = 3",
+    "days": "ORDER BY r.day, r.name TYPE SLIDING LABEL AS l WHEN l.v < 9 START AS s WHEN l.day - s.day <= "
+    "duration('P3D') END NEXT AS n WHEN n.day > l.day",
     "until the next": "ORDER BY r.day, r.o TYPE TUMBLING START AS s AT sp WHEN s.v > 80",
 }
 KEYS = ("", "PARTITION BY r.k ", "PARTITION BY r.k, r.word ")

@@ -69,7 +69,8 @@ def test_refused(text: str, code: str, place: str | None) -> None:
         HEAD + "START UNBOUNDED ONLY END UNBOUNDED SELECT w",
         HEAD.replace("SLIDING", "TUMBLING") + "START AS s WHEN CASE WHEN s.val > 1 THEN TRUE END SELECT VALUE w",
         "FROM ghcn AS g WINDOW BY w AS (TYPE TUMBLING ORDER BY g.date DESC NULLS LAST START END) SELECT VALUE LEN(w)",
-        "SELECT start.station AS type, label.val AS start FROM ghcn AS start JOIN ghcn AS label ON start.val = label.val",
+        "SELECT start.station AS type, label.val AS start FROM ghcn AS start JOIN ghcn AS label ON start.val = "
+        "label.val",
         'FROM ghcn AS g SELECT VALUE {"a": g.tags[0], "b": [1, 2.5], "c": {}}',
         "FROM ghcn AS g GROUP BY g.station SELECT g.station, COUNT(*) AS n, AVG(g.val) AS a",
         "FROM (" + HEAD + "START AS s END SELECT s.val AS v) AS t WHERE t.v IS NOT MISSING SELECT VALUE t.v",

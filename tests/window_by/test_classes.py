@@ -1,4 +1,5 @@
-"""Each class of boundaries by name: it is recognised, and its kernel finds what the rules say, over random tables with NULLs."""
+"""Each class of boundaries by name: it is recognised, and its kernel finds what the rules say, over random tables with
+NULLs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""One fixture for each decision where the paper is silent: its number, a query, and its results or the code that refuses it.
+"""One fixture for each decision where the paper is silent: its number, a query, and its results or the code that
+refuses it.
 
-The numbers are those of the list in docs/reference/window-by.md.
-Each query is answered by the interpreter and, where they know it, by the kernels.
+The numbers are those of the list in docs/reference/window-by.md. Each query is answered by the interpreter and, where
+they know it, by the kernels.
 """
 
 from __future__ import annotations
@@ -34,33 +35,41 @@ DECISIONS: list[tuple[int, str, list[tuple[Any, ...]] | str]] = [
     (1, "FROM rows AS r WINDOW BY w ORDER BY r.k TYPE SLIDING START AS s END SELECT s.id", [(n,) for n in range(1, 7)]),
     (2, HEAD + "TUMBLING " + FIRST + "END AS e WHEN e.v = 2 SELECT s.id, e.id AS e", [(1, 3), (4, None), (5, None)]),
     (3, HEAD + "TUMBLING START AS s WHEN s.v < 3 END AS e WHEN e.v = 2 SELECT s.id, e.id AS e", [(1, 3)]),
-    (4, HEAD + "SLIDING START AS s WHEN s.v = 3 END AS e WHEN e.v = 3 SELECT s.id, e.id AS e, LEN(w) AS n", [(2, 2, 1)]),
+    (4, HEAD + "SLIDING START AS s WHEN s.v = 3 END AS e WHEN e.v = 3 SELECT s.id, e.id AS e, LEN(w) AS n",
+     [(2, 2, 1)]),
     (5, HEAD + LAST + "NEXT AS n WHEN n.v > 0 SELECT n IS MISSING AS m, LEN(w) AS n", [(True, 2)]),
     (5, HEAD + LAST + "AS e NEXT AS n WHEN n.v > 0 OR n IS MISSING SELECT e.id, LEN(w) AS n", [(4, 1)]),
     (6, HEAD + "SLIDING START AS s WHEN s.v > 3 END SELECT s.id", [(4,), (5,)]),
     (7, HEAD + "SLIDING START AS s NEXT AS n WHEN NOT (n.v = 3) END SELECT s.id", [(2,), (3,)]),
-    (8, HEAD + LAST + "AS e AT p WHEN e.v = 9 SELECT e IS MISSING AS m, p IS MISSING AS p, LEN(w) AS n", [(True, True, 2)]),
+    (8, HEAD + LAST + "AS e AT p WHEN e.v = 9 SELECT e IS MISSING AS m, p IS MISSING AS p, LEN(w) AS n",
+     [(True, True, 2)]),
     (9, HEAD + LAST + "AS e WHEN e.v = 9 SELECT STRICT_COUNT(w[*].v) AS a, ARRAY_COUNT(w[*].v) AS b", [(2, 1)]),
-    (9, HEAD + LAST + "AS e WHEN e.v = 9 SELECT STRICT_AVG(w[*].v) AS a, w[-1] IS MISSING AS b, w[*].v AS c", [(None, True, [5, None])]),
+    (9, HEAD + LAST + "AS e WHEN e.v = 9 SELECT STRICT_AVG(w[*].v) AS a, w[-1] IS MISSING AS b, w[*].v AS c",
+     [(None, True, [5, None])]),
     (9, HEAD + LAST + "AS e WHEN e.v = 9 SELECT (FROM w AS x WHERE x IS MISSING SELECT VALUE 1) AS a", [([1],)]),
-    (10, HEAD + LABEL + "l.v = 1 START AT sp WHEN lp - sp = 1 ONLY END AT e WHEN e = 2 SELECT sp IS MISSING AS m, e", [(True, 2)]),
+    (10, HEAD + LABEL + "l.v = 1 START AT sp WHEN lp - sp = 1 ONLY END AT e WHEN e = 2 SELECT sp IS MISSING AS m, e",
+     [(True, 2)]),
     (11, HEAD + "TUMBLING " + FIRST + "ONLY END AS e WHEN e.v = 2 SELECT s.id", [(1,)]),
     (11, HEAD + "TUMBLING START AS s WHEN s.v < 3 ONLY END AS e WHEN e.v = 9 SELECT s.id", []),
     (12, HEAD + "SLIDING START AS s WHEN s.v = 3 ONLY END UNBOUNDED SELECT LEN(w) AS n, w[-1].id AS last", [(3, 4)]),
     (13, HEAD + "SLIDING START UNBOUNDED END UNBOUNDED SELECT w[*].id AS ids", [([1, 2, 3, 4],), ([5, 6],)]),
-    (13, HEAD + "TUMBLING START UNBOUNDED END AS e WHEN e.v = 2 SELECT w[*].id AS ids", [([1, 2, 3],), ([5, 6, None],)]),
+    (13, HEAD + "TUMBLING START UNBOUNDED END AS e WHEN e.v = 2 SELECT w[*].id AS ids",
+     [([1, 2, 3],), ([5, 6, None],)]),
     (14, HEAD + "SLIDING START AS s END AS e SELECT s.id, e.id AS e", [(n, n) for n in range(1, 7)]),
     (15, HEAD + "SLIDING END AS e WHEN e.v = 5 HAVING e IS NOT MISSING SELECT LEN(w) AS n", [(4,), (3,), (2,), (1,)]),
     (15, HEAD + "TUMBLING START AS s WHEN s.v < 3 SELECT s.id, LEN(w) AS n", [(1, 2), (3, 2)]),
     (15, HEAD + "SLIDING START AS s SELECT s.id", "B1601"),
-    (16, HEAD + LABEL + "l.v = 5 START AS s WHEN l.o - s.o <= 2 END AT e WHEN e = lp SELECT s.id, LEN(w) AS n", [(2, 3)]),
+    (16, HEAD + LABEL + "l.v = 5 START AS s WHEN l.o - s.o <= 2 END AT e WHEN e = lp SELECT s.id, LEN(w) AS n",
+     [(2, 3)]),
     (17, HEAD + LABEL + "l.v = 5 START AT sp WHEN sp = 1 END AT e WHEN e >= 1 SELECT lp, e", [(4, 1)]),
     (18, FAR + "END AT e WHEN lp - e = 5 SELECT w[*].v AS vs", [([None, 1, 3, 2, 5, None],)]),
     (18, FAR + "ONLY END AT e WHEN lp - e = 5 SELECT w[*].id AS ids", []),
-    (19, HEAD + "TUMBLING LABEL AS l AT lp START AT sp WHEN lp - sp = 1 END AT e WHEN e = lp SELECT l.id", [(1,), (3,), (5,)]),
+    (19, HEAD + "TUMBLING LABEL AS l AT lp START AT sp WHEN lp - sp = 1 END AT e WHEN e = lp SELECT l.id",
+     [(1,), (3,), (5,)]),
     (20, SAME + "LABEL AS l AT lp START UNBOUNDED END AS e AT ep WHEN e = l SELECT lp, ep", [(1, 1), (2, 1)]),
     (20, HEAD + "SLIDING LABEL AS l START UNBOUNDED END AS e WHEN e = l SELECT l.id", "B3615"),
-    (21, "FROM rows AS r LET z = r.v + 1 WHERE r.id = 1 WINDOW BY w ORDER BY r.o TYPE SLIDING START AS s END SELECT s.r.id, s.z", [(1, 2)]),
+    (21, "FROM rows AS r LET z = r.v + 1 WHERE r.id = 1 WINDOW BY w ORDER BY r.o TYPE SLIDING START AS s END SELECT "
+         "s.r.id, s.z", [(1, 2)]),
     (22, HEAD + "SLIDING START AS s END SELECT r.k", "B2601"),
     (23, HEAD + "SLIDING START AS s WHEN r.v > 1 END SELECT s.id", "B2607"),
     (24, HEAD + "SLIDING START AS s END SELECT AVG(s.v) AS a", "B3605"),
@@ -71,8 +80,10 @@ DECISIONS: list[tuple[int, str, list[tuple[Any, ...]] | str]] = [
     (28, ANY_ORDER + "START AS s WHEN s.v = 5 END SELECT s.id", [(4,)]),
     (29, HEAD + "SLIDING START AS s AT p WHEN s.v = 3 END SELECT p, w[0].id AS first", [(2, 2)]),
     (30, HEAD + "SLIDING START AS s WHEN s.id = 1 END NEXT AS n WHEN n.o - s.o > 2 SELECT LEN(w) AS n", [(3,)]),
-    (31, TIED + "START AS s END NEXT AS n WHEN n.o - s.o > 0 OR n IS MISSING SELECT s.x, LEN(w) AS n", [(1, 2), (2, 1)]),
-    (32, HEAD + "SLIDING START AS s WHEN s.v IN (FROM rows AS q WHERE q.k = 1 SELECT VALUE q.v + 1) END SELECT s.id", [(4,)]),
+    (31, TIED + "START AS s END NEXT AS n WHEN n.o - s.o > 0 OR n IS MISSING SELECT s.x, LEN(w) AS n",
+     [(1, 2), (2, 1)]),
+    (32, HEAD + "SLIDING START AS s WHEN s.v IN (FROM rows AS q WHERE q.k = 1 SELECT VALUE q.v + 1) END SELECT s.id",
+     [(4,)]),
 ]  # fmt: skip
 
 

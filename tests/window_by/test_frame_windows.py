@@ -30,17 +30,18 @@ COLD = windows().start_when("val < 25").end_when("next.val >= 25 or next is miss
         (
             COLD.query("start.day AS first", "avg(val) AS mean"),
             HEAD
-            + "SLIDING START AS start_item WHEN start_item.val < 25 END NEXT AS end_next WHEN end_next.val >= 25 or end_next is missing "
-            "SELECT start_item.station AS `station`, start_item.day AS first, ARRAY_AVG(w[*].val) AS mean",
+            + "SLIDING START AS start_item WHEN start_item.val < 25 END NEXT AS end_next WHEN end_next.val >= 25 or "
+            "end_next is missing SELECT start_item.station AS `station`, start_item.day AS first, "
+            "ARRAY_AVG(w[*].val) AS mean",
         ),
         (
             windows()
             .tumbling()
             .end_when("end_at - start_at = 1", only=True)
             .query("count(*)", "round(max(val * 2), 1) - min(day) AS x"),
-            HEAD
-            + "TUMBLING START AS start_item AT start_at ONLY END AT end_at WHEN end_at - start_at = 1 SELECT start_item.station AS "
-            "`station`, ARRAY_COUNT(w) AS `count(*)`, round(ARRAY_MAX((FROM w AS r SELECT VALUE r.val * 2)), 1) - ARRAY_MIN(w[*].day) AS x",
+            HEAD + "TUMBLING START AS start_item AT start_at ONLY END AT end_at WHEN end_at - start_at = 1 SELECT "
+            "start_item.station AS `station`, ARRAY_COUNT(w) AS `count(*)`, round(ARRAY_MAX((FROM w AS r SELECT "
+            "VALUE r.val * 2)), 1) - ARRAY_MIN(w[*].day) AS x",
         ),
         (
             windows()
@@ -48,9 +49,8 @@ COLD = windows().start_when("val < 25").end_when("next.val >= 25 or next is miss
             .start_unbounded()
             .end_when("day = label.day")
             .query("collect_list(`odd name`) AS xs"),
-            HEAD
-            + "SLIDING LABEL AS label_item WHEN TRUE START UNBOUNDED END AS end_item WHEN end_item.day = label_item.day "
-            "SELECT label_item.station AS `station`, ARRAY_AGG(w[*].`odd name`) AS xs",
+            HEAD + "SLIDING LABEL AS label_item WHEN TRUE START UNBOUNDED END AS end_item WHEN end_item.day = "
+            "label_item.day SELECT label_item.station AS `station`, ARRAY_AGG(w[*].`odd name`) AS xs",
         ),
         (
             windows()
@@ -58,8 +58,8 @@ COLD = windows().start_when("val < 25").end_when("next.val >= 25 or next is miss
             .start_unbounded()
             .end_unbounded()
             .query("sum(start) AS s"),
-            "FROM frame AS r WINDOW BY w PARTITION BY r.station ORDER BY r.day DESC, r.val TYPE SLIDING START UNBOUNDED END UNBOUNDED "
-            "SELECT w[0].station AS `station`, ARRAY_SUM(w[*].start) AS s",
+            "FROM frame AS r WINDOW BY w PARTITION BY r.station ORDER BY r.day DESC, r.val TYPE SLIDING START "
+            "UNBOUNDED END UNBOUNDED SELECT w[0].station AS `station`, ARRAY_SUM(w[*].start) AS s",
         ),
     ],
 )

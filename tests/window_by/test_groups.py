@@ -14,17 +14,19 @@ from tests.window_by.test_keys import TABLE, followed
 ROWS = "FROM T AS g WHERE g.v <> 4 "
 OVER = "WINDOW BY w PARTITION BY f ORDER BY d TYPE "
 TEXTS = {
-    "Days": f"{ROWS}GROUP BY g.f AS f, g.o DIV 20 AS d LET m = AVG(g.v), n = COUNT(*) HAVING COUNT(g.st) > 0 {OVER}SLIDING "
-    "START AS s WHEN s.m < 3 END NEXT AS e WHEN e.m >= 3 SELECT s.f AS f, s.d AS d, s.m AS m, w[*].n AS counts",
-    "Rises": f"{ROWS}GROUP BY g.f AS f, g.day AS d LET m = SUM(g.v * 2) * 1.5 {OVER}TUMBLING START AS s END AS e WHEN e.m > s.m "
-    "SELECT s AS item, LEN(w) AS n",
-    "One": "FROM T AS g LET k = g.o DIV 9 GROUP BY k WINDOW BY w ORDER BY k TYPE SLIDING START AS s ONLY END AS e WHEN e - s > 3 "
-    "SELECT s AS k, w AS ks",
-    "Below": "FROM (FROM T AS g GROUP BY g.f, year(g.day) AS y, g.o DIV 20 AS o HAVING MAX(g.v) > 1 SELECT f, y, o, MIN(g.v) AS low, "
-    "COUNT(g.v) AS c) AS d WHERE d.y IS NOT NULL WINDOW BY w PARTITION BY d.f, d.y ORDER BY d.o TYPE SLIDING START AS s "
-    "END AS e WHEN e.low > s.low OR e.c > 2 SELECT s.f AS f, s.y AS y, s.o AS o, ARRAY_SUM(w[*].c) AS c",
-    "Above": f"FROM ({ROWS}GROUP BY g.f AS f, g.o DIV 20 AS d LET m = MAX(g.v) {OVER}TUMBLING START AS s WHEN s.m > 2 SELECT s.f AS f, "
-    "s.d AS d, LEN(w) AS n) AS y WHERE y.n > 1 SELECT VALUE y",
+    "Days": f"{ROWS}GROUP BY g.f AS f, g.o DIV 20 AS d LET m = AVG(g.v), n = COUNT(*) HAVING COUNT(g.st) > 0 "
+    f"{OVER}SLIDING START AS s WHEN s.m < 3 END NEXT AS e WHEN e.m >= 3 SELECT s.f AS f, s.d AS d, s.m AS m, "
+    "w[*].n AS counts",
+    "Rises": f"{ROWS}GROUP BY g.f AS f, g.day AS d LET m = SUM(g.v * 2) * 1.5 {OVER}TUMBLING START AS s END AS e WHEN "
+    "e.m > s.m SELECT s AS item, LEN(w) AS n",
+    "One": "FROM T AS g LET k = g.o DIV 9 GROUP BY k WINDOW BY w ORDER BY k TYPE SLIDING START AS s ONLY END AS e "
+    "WHEN e - s > 3 SELECT s AS k, w AS ks",
+    "Below": "FROM (FROM T AS g GROUP BY g.f, year(g.day) AS y, g.o DIV 20 AS o HAVING MAX(g.v) > 1 SELECT f, y, o, "
+    "MIN(g.v) AS low, COUNT(g.v) AS c) AS d WHERE d.y IS NOT NULL WINDOW BY w PARTITION BY d.f, d.y ORDER BY "
+    "d.o TYPE SLIDING START AS s END AS e WHEN e.low > s.low OR e.c > 2 SELECT s.f AS f, s.y AS y, s.o AS o, "
+    "ARRAY_SUM(w[*].c) AS c",
+    "Above": f"FROM ({ROWS}GROUP BY g.f AS f, g.o DIV 20 AS d LET m = MAX(g.v) {OVER}TUMBLING START AS s WHEN s.m > 2 "
+    "SELECT s.f AS f, s.d AS d, LEN(w) AS n) AS y WHERE y.n > 1 SELECT VALUE y",
 }
 
 
@@ -62,10 +64,12 @@ def test_windows_follow_groups_of_any_form(group: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        f"FROM T AS g GROUP BY g.f AS f, g.o AS d {OVER}TUMBLING START AS s END SELECT (FROM T AS t SELECT VALUE t.id) AS d",
-        "FROM (FROM T AS g GROUP BY g.f AS f SELECT *) AS q WINDOW BY w ORDER BY q.f TYPE TUMBLING START AS s END SELECT s.f AS d",
-        "FROM (FROM T AS g GROUP BY g.f AS f SELECT f, (SELECT VALUE 1) AS one) AS q WINDOW BY w ORDER BY q.f TYPE TUMBLING START AS s END "
+        f"FROM T AS g GROUP BY g.f AS f, g.o AS d {OVER}TUMBLING START AS s END SELECT (FROM T AS t SELECT VALUE "
+        "t.id) AS d",
+        "FROM (FROM T AS g GROUP BY g.f AS f SELECT *) AS q WINDOW BY w ORDER BY q.f TYPE TUMBLING START AS s END "
         "SELECT s.f AS d",
+        "FROM (FROM T AS g GROUP BY g.f AS f SELECT f, (SELECT VALUE 1) AS one) AS q WINDOW BY w ORDER BY q.f TYPE "
+        "TUMBLING START AS s END SELECT s.f AS d",
     ],
 )
 def test_windows_over_other_groups(text: str) -> None:

@@ -1,4 +1,5 @@
-"""WINDOW BY over several tables of FROM: their join is kept as one relation, and the windows are those of the query as written."""
+"""WINDOW BY over several tables of FROM: their join is kept as one relation, and the windows are those of the query as
+written."""
 
 from __future__ import annotations
 
@@ -26,24 +27,29 @@ CREATE TABLE G (g STRING PRIMARY KEY, low INT);
 BOTH = "FROM R r JOIN S AS s ON s.sid = r.sid WINDOW BY w PARTITION BY s.g ORDER BY r.n, r.sid "
 QUERIES = {
     "Three": BOTH
-    + "TYPE SLIDING START AS q AT i END AT j WHEN j - i = 2 SELECT q.s.g, q.r.n, q.r.sid, ARRAY_SUM(w[*].r[*].v) AS total",
-    "Falls": "FROM R AS r, S AS s WHERE r.v <> 3 AND r.sid = s.sid WINDOW BY w PARTITION BY r.sid ORDER BY r.n TYPE TUMBLING "
-    "START AS q END NEXT AS z WHEN z.r.v < q.r.v OR z IS MISSING SELECT q AS item, LEN(w) AS n, z.s.g AS later",
-    "Limits": "FROM R AS r JOIN S AS s ON s.sid = r.sid AND r.n > 2 JOIN G AS g ON g.g = s.g WINDOW BY w PARTITION BY g.g, r.sid "
-    "ORDER BY r.n TYPE SLIDING START AS q WHEN q.r.v > q.g.low ONLY END AS z WHEN z.r.v <= z.g.low "
-    "SELECT q.r.sid, q.r.n, w[*].r[*].v AS vs",
-    "Twice": "FROM R AS a, R AS b WHERE a.n = b.n AND a.sid < b.sid WINDOW BY w PARTITION BY a.sid, b.sid ORDER BY a.n "
-    "TYPE SLIDING START AS q END UNBOUNDED SELECT q.a.sid AS one, q.b.sid AS two, q.a.n, ARRAY_MAX(w[*].b[*].v) AS most",
-    "Unmatched": "FROM R AS r LEFT JOIN S AS s ON s.sid = r.sid AND r.v <> 2 WHERE r.v <> 3 WINDOW BY w PARTITION BY r.sid ORDER BY r.n "
-    "TYPE SLIDING START AS q WHEN q.s IS MISSING OR q.s.g IS NULL END AS z WHEN z.r.v > q.r.v AND (z.s IS MISSING OR z.s.g <> 'x') "
-    "SELECT q.r.sid, q.r.n, q.s AS s, z.s.g AS g, ARRAY_COUNT(w[*].s) AS c, STRICT_COUNT(w[*].s) AS n_all",
-    "Halves": "FROM R AS r JOIN S AS s ON s.sid = r.sid LET half = r.v / 2, low = r.n < 6 WHERE half > 0.5 WINDOW BY w "
-    "PARTITION BY s.g, low ORDER BY r.n, r.sid TYPE TUMBLING START AS q END AS z WHEN z.half > q.half SELECT q AS item, w[*].half AS hs",
-    "Chained": "FROM R AS r LEFT JOIN S AS s ON s.sid = r.sid JOIN G AS g ON g.g = s.g LEFT JOIN S AS t ON t.sid = r.v LET k = t.g "
-    "WINDOW BY w PARTITION BY g.g ORDER BY r.n, r.sid TYPE SLIDING START AS q ONLY END AS z WHEN z.k = q.k AND z.r.n > q.r.n "
-    "SELECT q.r.sid, q.r.n, q.k AS k, q.t.sid AS t, LEN(w) AS c",
-    "Outer": "FROM R AS r LEFT JOIN S AS s ON s.sid = r.sid WINDOW BY w PARTITION BY s.g ORDER BY r.n, r.sid TYPE TUMBLING START AS q "
-    "END AS z WHEN z.r.v > q.r.v SELECT q.s.g AS g, LEN(w) AS n",
+    + "TYPE SLIDING START AS q AT i END AT j WHEN j - i = 2 SELECT q.s.g, q.r.n, q.r.sid, ARRAY_SUM(w[*].r[*].v) AS "
+    "total",
+    "Falls": "FROM R AS r, S AS s WHERE r.v <> 3 AND r.sid = s.sid WINDOW BY w PARTITION BY r.sid ORDER BY r.n TYPE "
+    "TUMBLING START AS q END NEXT AS z WHEN z.r.v < q.r.v OR z IS MISSING SELECT q AS item, LEN(w) AS n, "
+    "z.s.g AS later",
+    "Limits": "FROM R AS r JOIN S AS s ON s.sid = r.sid AND r.n > 2 JOIN G AS g ON g.g = s.g WINDOW BY w PARTITION BY "
+    "g.g, r.sid ORDER BY r.n TYPE SLIDING START AS q WHEN q.r.v > q.g.low ONLY END AS z WHEN z.r.v <= "
+    "z.g.low SELECT q.r.sid, q.r.n, w[*].r[*].v AS vs",
+    "Twice": "FROM R AS a, R AS b WHERE a.n = b.n AND a.sid < b.sid WINDOW BY w PARTITION BY a.sid, b.sid ORDER BY "
+    "a.n TYPE SLIDING START AS q END UNBOUNDED SELECT q.a.sid AS one, q.b.sid AS two, q.a.n, "
+    "ARRAY_MAX(w[*].b[*].v) AS most",
+    "Unmatched": "FROM R AS r LEFT JOIN S AS s ON s.sid = r.sid AND r.v <> 2 WHERE r.v <> 3 WINDOW BY w PARTITION BY "
+    "r.sid ORDER BY r.n TYPE SLIDING START AS q WHEN q.s IS MISSING OR q.s.g IS NULL END AS z WHEN z.r.v "
+    "> q.r.v AND (z.s IS MISSING OR z.s.g <> 'x') SELECT q.r.sid, q.r.n, q.s AS s, z.s.g AS g, "
+    "ARRAY_COUNT(w[*].s) AS c, STRICT_COUNT(w[*].s) AS n_all",
+    "Halves": "FROM R AS r JOIN S AS s ON s.sid = r.sid LET half = r.v / 2, low = r.n < 6 WHERE half > 0.5 WINDOW BY "
+    "w PARTITION BY s.g, low ORDER BY r.n, r.sid TYPE TUMBLING START AS q END AS z WHEN z.half > q.half "
+    "SELECT q AS item, w[*].half AS hs",
+    "Chained": "FROM R AS r LEFT JOIN S AS s ON s.sid = r.sid JOIN G AS g ON g.g = s.g LEFT JOIN S AS t ON t.sid = "
+    "r.v LET k = t.g WINDOW BY w PARTITION BY g.g ORDER BY r.n, r.sid TYPE SLIDING START AS q ONLY END AS "
+    "z WHEN z.k = q.k AND z.r.n > q.r.n SELECT q.r.sid, q.r.n, q.k AS k, q.t.sid AS t, LEN(w) AS c",
+    "Outer": "FROM R AS r LEFT JOIN S AS s ON s.sid = r.sid WINDOW BY w PARTITION BY s.g ORDER BY r.n, r.sid TYPE "
+    "TUMBLING START AS q END AS z WHEN z.r.v > q.r.v SELECT q.s.g AS g, LEN(w) AS n",
 }
 OTHERS = {
     "Less": "R AS r LEFT JOIN S AS s ON s.sid < r.sid",
@@ -55,7 +61,8 @@ OTHERS = {
     "Listed": "R AS r, S AS s WHERE r.sid = s.sid AND r.v IN (FROM G AS g SELECT VALUE g.low)",
 }
 QUERIES |= {
-    n: f"FROM {t} WINDOW BY w ORDER BY r.n, r.sid, s.sid TYPE TUMBLING START AS q WHEN q.r.v > 2 SELECT q.r.n AS n, q.s.g AS g, LEN(w) AS c"
+    n: f"FROM {t} WINDOW BY w ORDER BY r.n, r.sid, s.sid TYPE TUMBLING START AS q WHEN q.r.v > 2 SELECT q.r.n AS n, "
+    "q.s.g AS g, LEN(w) AS c"
     for n, t in OTHERS.items()
 }
 QUERIES["Again"] = BOTH + "TYPE TUMBLING START AS q SELECT (FROM G AS x SELECT VALUE x.low) AS lows, q.r.n AS n"
@@ -116,11 +123,12 @@ SCHEMAS = {"R": "sid INT, n INT, v INT", "S": "sid INT, g STRING", "G": "g STRIN
 
 EACH = "WINDOW BY w ORDER BY y.id TYPE TUMBLING START END SELECT VALUE 1"
 BY_QUERIES = (
-    "FROM rows AS Rows JOIN rows AS q ON q.id = Rows.id AND q.v = ARRAY_MAX((FROM rows AS y WHERE y.k = 1 SELECT VALUE y.v)) "
-    "SELECT q.id, Rows.v AS v",
-    "FROM rows AS r JOIN rows AS q ON LEN((FROM rows AS y WHERE y.k = q.k AND y.id < 3 SELECT VALUE y)) = 1 AND q.id >= r.id "
-    "SELECT q.id, r.id AS v",
-    f"FROM rows AS r JOIN rows AS q ON q.id = r.id AND LEN((FROM rows AS y WHERE y.k = q.k AND y.id < 5 {EACH})) > 2 SELECT q.id, r.v",
+    "FROM rows AS Rows JOIN rows AS q ON q.id = Rows.id AND q.v = ARRAY_MAX((FROM rows AS y WHERE y.k = 1 SELECT "
+    "VALUE y.v)) SELECT q.id, Rows.v AS v",
+    "FROM rows AS r JOIN rows AS q ON LEN((FROM rows AS y WHERE y.k = q.k AND y.id < 3 SELECT VALUE y)) = 1 AND q.id "
+    ">= r.id SELECT q.id, r.id AS v",
+    f"FROM rows AS r JOIN rows AS q ON q.id = r.id AND LEN((FROM rows AS y WHERE y.k = q.k AND y.id < 5 {EACH})) > 2 "
+    "SELECT q.id, r.v",
 )
 
 

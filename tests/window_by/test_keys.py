@@ -15,10 +15,13 @@ from belvedere.workbench.workbench import Workbench
 from tests.depth import at_night
 
 COLUMNS = (
-    "id BIGINT, st STRING, el STRING, day DATE, at TIMESTAMP, o BIGINT, v INT, x DOUBLE, f BOOLEAN, a STRUCT<b: STRING, c: INT>, "
-    "xs ARRAY<INT>"
+    "id BIGINT, st STRING, el STRING, day DATE, at TIMESTAMP, o BIGINT, v INT, x DOUBLE, f BOOLEAN, a STRUCT<b: "
+    "STRING, c: INT>, xs ARRAY<INT>"
 )
-TABLE = f"CREATE TABLE T ({COLUMNS.replace('id BIGINT', 'id BIGINT PRIMARY KEY').replace('o BIGINT', 'o BIGINT NOT NULL')});\n"
+TABLE = (
+    "CREATE TABLE T "
+    f"({COLUMNS.replace('id BIGINT', 'id BIGINT PRIMARY KEY').replace('o BIGINT', 'o BIGINT NOT NULL')});\n"
+)
 
 
 def row(random: Random, number: int) -> dict[str, Any]:
@@ -41,9 +44,11 @@ def row(random: Random, number: int) -> dict[str, Any]:
 
 TAIL = " SELECT s.id AS id, s.o AS o, LEN(w) AS n, ARRAY_SUM(w[*].v) AS total;\n"
 VIEWS = {
-    "Years": "PARTITION BY year(g.day) ORDER BY g.o, g.id TYPE SLIDING START AS s WHEN s.v < 3 END NEXT AS n WHEN n.v >= 3",
+    "Years": "PARTITION BY year(g.day) ORDER BY g.o, g.id TYPE SLIDING START AS s WHEN s.v < 3 END NEXT AS n WHEN n.v "
+    ">= 3",
     "Pairs": "PARTITION BY g.st || '-' || g.el ORDER BY g.o, g.id TYPE TUMBLING START AS s END AS e WHEN e.v > s.v",
-    "Inner": "PARTITION BY g.f, g.a.b ORDER BY g.o, g.id TYPE SLIDING START AS s ONLY END AS e WHEN e.v > s.v AND e.x <> s.x",
+    "Inner": "PARTITION BY g.f, g.a.b ORDER BY g.o, g.id TYPE SLIDING START AS s ONLY END AS e WHEN e.v > s.v AND e.x "
+    "<> s.x",
     "Lower": "PARTITION BY lower(g.st) ORDER BY g.o, g.id TYPE SLIDING START AS s AT p END AT q WHEN q - p = 2",
     "Ends": "PARTITION BY g.o % 3 ORDER BY g.o, g.id TYPE SLIDING START UNBOUNDED AS s END AS e WHEN e.v = 5",
     "Half": "PARTITION BY g.f, g.xs[0] ORDER BY g.o, g.id TYPE SLIDING START AS s END AS e WHEN e.v > s.v",

@@ -69,8 +69,8 @@ def test_columns_and_key() -> None:
             None,
         ),
         (
-            "FROM Ghcn AS g WINDOW BY w PARTITION BY YEAR(g.date) ORDER BY g.date TYPE SLIDING START UNBOUNDED END UNBOUNDED "
-            "SELECT LEN(w) AS n",
+            "FROM Ghcn AS g WINDOW BY w PARTITION BY YEAR(g.date) ORDER BY g.date TYPE SLIDING START UNBOUNDED END "
+            "UNBOUNDED SELECT LEN(w) AS n",
             ("YEAR(g.date)",),
             (pa.int64(),),
         ),
@@ -102,7 +102,8 @@ def test_columns_and_key() -> None:
     ],
 )
 def test_how_windows_split(text: str, by: tuple[str, ...], key: tuple[pa.DataType, ...] | None) -> None:
-    """By what windows are independent, and what tells rows apart (by default: the key of the row where a window starts)."""
+    """By what windows are independent, and what tells rows apart (by default: the key of the row where a window
+    starts)."""
     plan = lowered(text)
     (window,) = windows_of(plan)
     assert window.by == by
@@ -172,7 +173,8 @@ def test_a_table_that_was_refused_is_not_reported_again() -> None:
 
 def test_nested_tables_and_subscriptions() -> None:
     script = SCRIPT + (
-        "Runs := FROM Orders.items AS i WINDOW BY w PARTITION BY i.sku ORDER BY i.n TYPE TUMBLING START AS s SELECT s.sku AS sku;\n"
+        "Runs := FROM Orders.items AS i WINDOW BY w PARTITION BY i.sku ORDER BY i.n TYPE TUMBLING START AS s SELECT "
+        "s.sku AS sku;\n"
         "CREATE SUBSCRIPTION Cold ON ADD AS " + HEAD + FRAME + "SELECT s.station AS st, s.date AS day;"
     )
     compiled = compile_script(script)
@@ -200,7 +202,10 @@ def test_explain_names_class_and_cost() -> None:
     catalog = compile_script(SCRIPT + "V := " + HEAD + FRAME + SELECT + ";").catalog
     (view,) = [e for e in explain(catalog, maintain(catalog)) if e.name == "V"]
     reason = view.stages[-1].reason
-    found = "all windows of the changed station (END of a later start may come before that of an earlier one, at any distance); "
+    found = (
+        "all windows of the changed station (END of a later start may come before that of an earlier one, at any "
+        "distance); "
+    )
     assert reason.startswith(found + "windows: sliding")
     assert "END: class c1: descent in a tree of extremes, O(n log n)" in reason
 
@@ -243,7 +248,8 @@ FAR = "!windows may reach from any row before their labels to any row after them
         ("", "SLIDING LABEL AS s AT lp START AT sp WHEN lp - sp = 1 END AT ep WHEN ep - lp = 1", LABELS),
         (
             "",
-            "SLIDING LABEL AS s START AS f WHEN s.day - f.day < duration('P7D') END AS e WHEN e.val > 3 OR e.day > s.day",
+            "SLIDING LABEL AS s START AS f WHEN s.day - f.day < duration('P7D') END AS e WHEN e.val > 3 OR e.day > "
+            "s.day",
             LABELS,
         ),
         ("", "SLIDING LABEL AS s AT lp START AT sp WHEN lp - sp = 9 ONLY END AT ep WHEN lp - ep = 5", LABELS),
@@ -273,7 +279,10 @@ FAR = "!windows may reach from any row before their labels to any row after them
 def test_explain_says_what_a_change_reaches(order: str, windows: str, part: str) -> None:
     """Or why it may reach all windows (!)."""
     table = "CREATE TABLE Ghcn (station STRING, day DATE NOT NULL, val INT, PRIMARY KEY (station, day));\n"
-    text = f"V := FROM Ghcn AS g WINDOW BY w PARTITION BY g.station ORDER BY g.day{order} TYPE {windows} SELECT s.day, LEN(w) AS n;"
+    text = (
+        f"V := FROM Ghcn AS g WINDOW BY w PARTITION BY g.station ORDER BY g.day{order} TYPE {windows} SELECT s.day,"
+        " LEN(w) AS n;"
+    )
     compiled = compile_script(table + text)
     assert [d.message for d in compiled.diagnostics if d.severity == "error"] == []
     (view,) = [e for e in explain(compiled.catalog, maintain(compiled.catalog)) if e.name == "V"]

@@ -1,4 +1,5 @@
-"""WINDOW BY between blocks that pass rows on: views find the windows around a change there too, and rows leave once windows are final."""
+"""WINDOW BY between blocks that pass rows on: views find the windows around a change there too, and rows leave once
+windows are final."""
 
 from __future__ import annotations
 
@@ -30,16 +31,18 @@ TEXTS = {
     "SELECT s.x.id AS id, s.z AS z, LEN(w) AS n",
     "LetTumbles": "FROM T AS x LET z = x.v + 1, k = x.o % 3 WINDOW BY w PARTITION BY k ORDER BY x.o, x.id TYPE "
     "TUMBLING START AS s WHEN s.z < 5 END AS e WHEN e.z > s.z SELECT s.x.id AS id, s.z AS z, LEN(w) AS n",
-    "Above": f"FROM (FROM T AS x WHERE x.v <> 4 {OVER}{RISES}{TAIL}) AS y LET m = y.n * 2 WHERE m > 4 SELECT y.id, m, y.vs",
+    "Above": f"FROM (FROM T AS x WHERE x.v <> 4 {OVER}{RISES}{TAIL}) AS y LET m = y.n * 2 WHERE m > 4 SELECT y.id, m, "
+             "y.vs",
     "Tumbled": f"FROM (FROM T AS x {OVER}{TUMBLES}{TAIL}) AS y WHERE y.n > 1 SELECT VALUE y",
     "Some": f"FROM {SOME}{OVER}{RISES}{TAIL}",
     "Parts": f"FROM {PARTS}{OVER}{TUMBLES}{TAIL}",
-    "Between": f"FROM (FROM (FROM {SOME}SELECT *, x.o % 2 AS odd) AS q WINDOW BY w PARTITION BY q.odd, q.x.f ORDER BY q.x.o, q.x.id TYPE "
-    "SLIDING START AS s ONLY END NEXT AS n WHEN n.x.v > s.x.v SELECT s.x.id AS id, LEN(w) AS n) AS y WHERE y.n > 1 SELECT y.id, y.n",
+    "Between": f"FROM (FROM (FROM {SOME}SELECT *, x.o % 2 AS odd) AS q WINDOW BY w PARTITION BY q.odd, q.x.f ORDER BY "
+               "q.x.o, q.x.id TYPE SLIDING START AS s ONLY END NEXT AS n WHEN n.x.v > s.x.v SELECT s.x.id AS id, "
+               "LEN(w) AS n) AS y WHERE y.n > 1 SELECT y.id, y.n",
     "Members": f"FROM (FROM T AS x {OVER}{BELOW}{TAIL}) AS y, y.vs AS v AT i WHERE v > 1 SELECT y.id, v, i",
     "Counts": f"FROM (FROM T AS x {OVER}{BELOW}{TAIL}) AS y UNNEST y.vs AS v SELECT v",
-    "Items": "FROM T AS x, x.xs AS i WINDOW BY w PARTITION BY x.f, x.v ORDER BY x.o, x.id TYPE SLIDING START AS s END AS e WHEN "
-    "e.x.o > s.x.o + 100 SELECT s.i AS i, LEN(w) AS n",
+    "Items": "FROM T AS x, x.xs AS i WINDOW BY w PARTITION BY x.f, x.v ORDER BY x.o, x.id TYPE SLIDING START AS s END "
+             "AS e WHEN e.x.o > s.x.o + 100 SELECT s.i AS i, LEN(w) AS n",
 }  # fmt: skip
 REACHED = {"Let", "LetTumbles", "Tumbled", "Parts", "Members$1", "Counts$1", "Items"}
 NIGHTLY = [pytest.param(n, list(TEXTS), marks=pytest.mark.nightly) for n in range(1, 6)]
@@ -59,8 +62,8 @@ def test_by_which_rule_they_are_kept() -> None:
     ("text", "rules"),
     [
         (
-            "FROM T AS x GROUP BY x.f AS f, x.o AS o GROUP AS q WINDOW BY w PARTITION BY f ORDER BY o TYPE TUMBLING START AS s END "
-            "SELECT LEN(w) AS n",
+            "FROM T AS x GROUP BY x.f AS f, x.o AS o GROUP AS q WINDOW BY w PARTITION BY f ORDER BY o TYPE TUMBLING "
+            "START AS s END SELECT LEN(w) AS n",
             {"merge", "windows"},
         ),
         ("FROM T AS x {} TUMBLING START AS s END SELECT DISTINCT s.o AS o", {"windows", "merge"}),
@@ -119,10 +122,13 @@ CREATE TABLE R (k INT, g STRING, vs ARRAY<INT>, tags ARRAY<STRUCT<at INT, name S
 Rises := FROM R AS r SELECT r.k, (FROM r.vs AS v AT i WINDOW BY w ORDER BY i TYPE TUMBLING START AS s END AS e NEXT AS n
     WHEN n.v < e.v OR n IS MISSING
     SELECT VALUE LEN(w)) AS rises;
-Tags := FROM R AS r WHERE LEN(r.tags) > 0 SELECT r.k, LEN(r.tags) AS n, (FROM r.tags AS t WINDOW BY w PARTITION BY t.name ORDER BY t.at
-    TYPE SLIDING START AS s ONLY END AS e WHEN e.at - s.at >= 2 SELECT VALUE e.at - s.at ORDER BY s.at DESC, s.name LIMIT 2) AS apart;
+Tags := FROM R AS r WHERE LEN(r.tags) > 0 SELECT r.k, LEN(r.tags) AS n, (FROM r.tags AS t WINDOW BY w
+    PARTITION BY t.name ORDER BY t.at
+    TYPE SLIDING START AS s ONLY END AS e WHEN e.at - s.at >= 2 SELECT VALUE e.at - s.at ORDER BY s.at DESC, s.name
+        LIMIT 2) AS apart;
 Around := FROM R AS r WINDOW BY w PARTITION BY r.g ORDER BY r.k TYPE TUMBLING START AS s END UNBOUNDED SELECT s.g AS g,
-    ARRAY_MAX((FROM w AS x AT i WINDOW BY u ORDER BY i TYPE SLIDING START AS b AT p END AT q WHEN q - p = 1 SELECT VALUE LEN(u))) AS most;
+    ARRAY_MAX((FROM w AS x AT i WINDOW BY u ORDER BY i TYPE SLIDING START AS b AT p END AT q WHEN q - p = 1
+        SELECT VALUE LEN(u))) AS most;
 """
 
 
@@ -137,7 +143,8 @@ def rises(values: list[int] | None) -> list[int]:
 
 
 def apart(tags: list[dict[str, Any]]) -> list[int]:
-    """For each tag how far the first one of its name is that is two or more away, of the last two tags that have one."""
+    """For each tag how far the first one of its name is that is two or more away, of the last two tags that have
+    one."""
     found = []
     for tag in sorted(tags, key=lambda t: (-t["at"], t["name"])):
         after = [t["at"] - tag["at"] for t in tags if t["name"] == tag["name"] and t["at"] - tag["at"] >= 2]
@@ -181,29 +188,33 @@ def test_windows_within_expressions_follow_changes(spark: Any) -> None:
 APART = "WINDOW BY w ORDER BY at TYPE TUMBLING START AS s END AS e NEXT AS n WHEN n.at > e.at + 1"
 EACH = "WINDOW BY w ORDER BY i TYPE TUMBLING START AS s END AS e NEXT AS n WHEN n.v < e.v"
 AROUND = {
-    "Grouped": f"FROM R AS r SELECT r.k, (FROM r.tags AS t GROUP BY t.at AS at LET c = COUNT(*), m = MIN(t.name) {APART} "
-    "SELECT s.c AS c, s.m AS m, r.g AS g, LEN(w) AS n) AS x",
-    "Having": "FROM R AS r SELECT r.k, (FROM r.tags AS t GROUP BY t.name AS name HAVING COUNT(*) > 1 WINDOW BY w ORDER BY name TYPE "
-    "SLIDING START AS s END AS e WHEN e > s SELECT VALUE LEN(w)) AS x",
-    "Members": f"FROM R AS r SELECT r.k, (FROM r.tags AS t GROUP BY t.at AS at GROUP AS q {APART} SELECT VALUE LEN(w)) AS x",
-    "Related": "FROM R AS r SELECT r.k, (FROM S AS y WHERE y.k = r.k GROUP BY y.v AS v LET c = COUNT(*) WINDOW BY w ORDER BY v TYPE "
-    "TUMBLING START AS s END AS e NEXT AS n WHEN n.c > e.c SELECT s.v AS v, LEN(w) AS n) AS x",
-    "Within": "FROM R AS r SELECT r.k, (FROM S AS y WHERE y.k = r.k GROUP BY y.v AS v GROUP AS q SELECT v, (FROM q AS z WINDOW BY w "
-    "ORDER BY z.y.id TYPE TUMBLING START AS s SELECT VALUE s.y.id) AS ids ORDER BY v) AS x",
-    "Unioned": f"FROM R AS r SELECT r.k, (FROM r.vs AS v AT i {EACH} SELECT VALUE LEN(w) UNION ALL FROM r.vs AS y SELECT VALUE y) AS x",
-    "Ordered": f"FROM R AS r SELECT r.k, (FROM r.vs AS v AT i {EACH} SELECT s.v AS v UNION ALL FROM r.vs AS v AT i {EACH} SELECT LEN(w) "
-    "AS v ORDER BY v DESC LIMIT 2) AS x",
-    "Named": "FROM R AS r SELECT r.k, (WITH z AS (FROM r.tags AS y WHERE y.at > 1 SELECT y.at, y.name) FROM z AS v WINDOW BY w ORDER BY "
-    "v.at, v.name TYPE TUMBLING START AS s SELECT VALUE s.at) AS x",
-    "Twice": f"FROM R AS r SELECT r.k, (WITH z AS (FROM r.vs AS v AT i {EACH} SELECT VALUE LEN(w)) FROM z AS y SELECT VALUE y + r.k) AS x",
-    "Over": f"FROM R AS r SELECT r.k, (FROM (FROM r.vs AS v AT i {EACH} SELECT s.v AS v, LEN(w) AS n) AS q GROUP BY q.n AS n "
-    "SELECT n, COUNT(*) AS c, SUM(q.v) AS total ORDER BY n) AS x",
-    "Keyed": f"FROM R AS r SELECT r.k, (FROM r.tags AS t GROUP BY LEN((FROM r.vs AS v AT i {EACH} SELECT VALUE 1)) + t.at AS g "
-    "SELECT g, COUNT(*) AS n ORDER BY g) AS x",
-    "Sorted": f"FROM R AS r SELECT r.k, (FROM r.vs AS y AT j SELECT VALUE y ORDER BY LEN((FROM r.vs AS v AT i WHERE v > y {EACH} "
-    "SELECT VALUE 1)), j) AS x",
-    "Ranked": f"FROM R AS r WINDOW BY all ORDER BY LEN((FROM r.vs AS v AT i {EACH} SELECT VALUE 1)), r.k TYPE SLIDING START AS s "
-    "END UNBOUNDED SELECT s.k AS k, all[*].k AS x",
+    "Grouped": "FROM R AS r SELECT r.k, (FROM r.tags AS t GROUP BY t.at AS at LET c = COUNT(*), m = MIN(t.name) "
+    f"{APART} SELECT s.c AS c, s.m AS m, r.g AS g, LEN(w) AS n) AS x",
+    "Having": "FROM R AS r SELECT r.k, (FROM r.tags AS t GROUP BY t.name AS name HAVING COUNT(*) > 1 WINDOW BY w "
+    "ORDER BY name TYPE SLIDING START AS s END AS e WHEN e > s SELECT VALUE LEN(w)) AS x",
+    "Members": f"FROM R AS r SELECT r.k, (FROM r.tags AS t GROUP BY t.at AS at GROUP AS q {APART} SELECT VALUE "
+    "LEN(w)) AS x",
+    "Related": "FROM R AS r SELECT r.k, (FROM S AS y WHERE y.k = r.k GROUP BY y.v AS v LET c = COUNT(*) WINDOW BY w "
+    "ORDER BY v TYPE TUMBLING START AS s END AS e NEXT AS n WHEN n.c > e.c SELECT s.v AS v, LEN(w) AS n) "
+    "AS x",
+    "Within": "FROM R AS r SELECT r.k, (FROM S AS y WHERE y.k = r.k GROUP BY y.v AS v GROUP AS q SELECT v, (FROM q AS "
+    "z WINDOW BY w ORDER BY z.y.id TYPE TUMBLING START AS s SELECT VALUE s.y.id) AS ids ORDER BY v) AS x",
+    "Unioned": f"FROM R AS r SELECT r.k, (FROM r.vs AS v AT i {EACH} SELECT VALUE LEN(w) UNION ALL FROM r.vs AS y "
+    "SELECT VALUE y) AS x",
+    "Ordered": f"FROM R AS r SELECT r.k, (FROM r.vs AS v AT i {EACH} SELECT s.v AS v UNION ALL FROM r.vs AS v AT i "
+    f"{EACH} SELECT LEN(w) AS v ORDER BY v DESC LIMIT 2) AS x",
+    "Named": "FROM R AS r SELECT r.k, (WITH z AS (FROM r.tags AS y WHERE y.at > 1 SELECT y.at, y.name) FROM z AS v "
+    "WINDOW BY w ORDER BY v.at, v.name TYPE TUMBLING START AS s SELECT VALUE s.at) AS x",
+    "Twice": f"FROM R AS r SELECT r.k, (WITH z AS (FROM r.vs AS v AT i {EACH} SELECT VALUE LEN(w)) FROM z AS y SELECT "
+    "VALUE y + r.k) AS x",
+    "Over": f"FROM R AS r SELECT r.k, (FROM (FROM r.vs AS v AT i {EACH} SELECT s.v AS v, LEN(w) AS n) AS q GROUP BY "
+    "q.n AS n SELECT n, COUNT(*) AS c, SUM(q.v) AS total ORDER BY n) AS x",
+    "Keyed": f"FROM R AS r SELECT r.k, (FROM r.tags AS t GROUP BY LEN((FROM r.vs AS v AT i {EACH} SELECT VALUE 1)) + "
+    "t.at AS g SELECT g, COUNT(*) AS n ORDER BY g) AS x",
+    "Sorted": "FROM R AS r SELECT r.k, (FROM r.vs AS y AT j SELECT VALUE y ORDER BY LEN((FROM r.vs AS v AT i WHERE v "
+    f"> y {EACH} SELECT VALUE 1)), j) AS x",
+    "Ranked": f"FROM R AS r WINDOW BY all ORDER BY LEN((FROM r.vs AS v AT i {EACH} SELECT VALUE 1)), r.k TYPE SLIDING "
+    "START AS s END UNBOUNDED SELECT s.k AS k, all[*].k AS x",
 }
 """Over rows with a map, which none of them reads."""
 
@@ -211,7 +222,8 @@ AROUND = {
 @pytest.mark.spark
 @pytest.mark.deep
 def test_what_stands_around_windows_within_expressions(spark: Any) -> None:
-    """GROUP BY, UNION ALL, WITH and queries in FROM, as the interpreter answers them, and after changes as batch does."""
+    """GROUP BY, UNION ALL, WITH and queries in FROM, as the interpreter answers them, and after changes as batch
+    does."""
     inputs = "CREATE TABLE S (id INT, k INT, v INT, PRIMARY KEY (id));\n" + WITHIN[: WITHIN.index("Rises")].replace(
         "PRIMARY", "m MAP<STRING, INT>, PRIMARY"
     )
@@ -239,7 +251,10 @@ def test_what_stands_around_windows_within_expressions(spark: Any) -> None:
 
 
 def test_what_windows_within_expressions_cannot_be_told() -> None:
-    inner = "(FROM (FROM r.vs AS y SELECT VALUE y) AS v{} WINDOW BY w ORDER BY v TYPE TUMBLING START AS s SELECT VALUE s.v{})"
+    inner = (
+        "(FROM (FROM r.vs AS y SELECT VALUE y) AS v{} WINDOW BY w ORDER BY v TYPE TUMBLING START AS s SELECT "
+        "VALUE s.v{})"
+    )
     for given, code in ((" AT i", ""), "B3622"), (("", " LIMIT LEN([1])"), "B3624"):
         compiled = compile_script(f"{WITHIN}V := FROM R AS r SELECT r.k, {inner.format(*given)} AS n;")
         assert [d.code for d in compiled.diagnostics if d.severity == "error"] == [code], given

@@ -1,4 +1,5 @@
-"""Windows found again in the reach of a change, with those that stay, are those of all rows: for random framings and changes."""
+"""Windows found again in the reach of a change, with those that stay, are those of all rows: for random framings and
+changes."""
 
 from __future__ import annotations
 
@@ -204,9 +205,9 @@ def test_what_a_change_reaches_is_enough(data: st.DataObject, framing: Framing, 
         return
     rows, epochs = data.draw(changes(nullable))
     kept = follow(text, window, epochs, rows)
+    forms = {WindowForm.TUMBLING: "tumbling", WindowForm.LABELLED: "labelled", WindowForm.SLIDING: "sliding"}
     event(
-        f"{'falling ' * falls}{'looking back ' * (Neighbour.PREVIOUS in ranges.neighbours)}"
-        f"{'tumbling' if ranges.form is WindowForm.TUMBLING else 'labelled' if ranges.form is WindowForm.LABELLED else 'sliding'}: "
+        f"{'falling ' * falls}{'looking back ' * (Neighbour.PREVIOUS in ranges.neighbours)}{forms[ranges.form]}: "
         f"{'windows stayed' if kept else 'all found again'}"
     )
 
@@ -230,7 +231,8 @@ CLOSE = {
     "the last few": "SLIDING LABEL AS s AT lp START AT sp WHEN lp - sp < 3 END AT ep WHEN ep = lp",
     "so long ago": "SLIDING LABEL AS s START AS f WHEN s.o - f.o <= 2 END AS e NEXT AS n WHEN n.o - s.o > 1",
     "only before": "SLIDING LABEL AS s AT lp START AT sp WHEN lp - sp = 4 ONLY END AT ep WHEN lp - ep = 2",
-    "only before one": "SLIDING LABEL AS s AT lp NEXT AS m WHEN m.v < 3 START AT sp WHEN lp - sp = 4 ONLY END AT ep WHEN lp - ep = 2",
+    "only before one": "SLIDING LABEL AS s AT lp NEXT AS m WHEN m.v < 3 START AT sp WHEN lp - sp = 4 ONLY END AT ep "
+    "WHEN lp - ep = 2",
     "rises from the one before": "TUMBLING START AS s PREV AS p WHEN s.v > p.v",
     "one after": "TUMBLING START AS s WHEN s.v < 4 END AS e PREV AS q WHEN q.v > 3",
     "falls looking back": "TUMBLING START AS s PREV AS p WHEN s.v < p.v END AS e PREV AS q WHEN e.v > q.v",

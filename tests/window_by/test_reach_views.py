@@ -1,4 +1,5 @@
-"""Views of which a change finds only the windows again that it can reach: after every epoch they are what batch says."""
+"""Views of which a change finds only the windows again that it can reach: after every epoch they are what batch
+says."""
 
 from __future__ import annotations
 
@@ -13,32 +14,41 @@ from belvedere.pipeline.choose import maintain, without
 from belvedere.workbench.workbench import Workbench
 
 Row = dict[str, Any]
-TABLE = "CREATE TABLE Ghcn (id BIGINT PRIMARY KEY, station STRING, day DATE NOT NULL, at TIMESTAMP NOT NULL, o BIGINT, val INT);\n"
+TABLE = (
+    "CREATE TABLE Ghcn (id BIGINT PRIMARY KEY, station STRING, day DATE NOT NULL, at TIMESTAMP NOT NULL, o BIGINT,"
+    " val INT);\n"
+)
 HEAD = "FROM Ghcn AS g WHERE g.val <> 7 WINDOW BY w "
 TAIL = " SELECT s.station, s.o AS first, ARRAY_SUM(w[*].val) AS total, LEN(w) AS n;\n"
 SLIDING = {
-    "Cold": "PARTITION BY g.station ORDER BY g.day, g.o TYPE SLIDING START AS s WHEN s.val < 25 END NEXT AS n WHEN n.val >= 25",
+    "Cold": "PARTITION BY g.station ORDER BY g.day, g.o TYPE SLIDING START AS s WHEN s.val < 25 END NEXT AS n WHEN "
+    "n.val >= 25",
     "Three": "ORDER BY g.o TYPE SLIDING START AS s AT sp PREV AS b WHEN b.val < s.val ONLY END AT ep WHEN ep - sp = 2",
-    "Ago": "PARTITION BY g.station ORDER BY g.o DESC TYPE SLIDING START AS s ONLY END AS e WHEN e.o < s.o - 30 OR e.val = 29",
-    "Week": "PARTITION BY g.station ORDER BY g.at TYPE SLIDING START AS s END AS e NEXT AS n WHEN n.at - s.at > duration('P7D')",
+    "Ago": "PARTITION BY g.station ORDER BY g.o DESC TYPE SLIDING START AS s ONLY END AS e WHEN e.o < s.o - 30 OR "
+    "e.val = 29",
+    "Week": "PARTITION BY g.station ORDER BY g.at TYPE SLIDING START AS s END AS e NEXT AS n WHEN n.at - s.at > "
+    "duration('P7D')",
 }
 TUMBLING = {
-    "Spells": "PARTITION BY g.station ORDER BY g.o TYPE TUMBLING START AS s WHEN s.val < 25 END NEXT AS n WHEN n.val >= 25",
+    "Spells": "PARTITION BY g.station ORDER BY g.o TYPE TUMBLING START AS s WHEN s.val < 25 END NEXT AS n WHEN n.val "
+    ">= 25",
     "Rises": "PARTITION BY g.station ORDER BY g.day, g.o TYPE TUMBLING START AS s END AS e WHEN e.val > s.val",
-    "Fresh": "PARTITION BY g.station ORDER BY g.day DESC, g.o TYPE TUMBLING START AS s WHEN s.val < 25 END NEXT AS n WHEN n.val >= 25",
+    "Fresh": "PARTITION BY g.station ORDER BY g.day DESC, g.o TYPE TUMBLING START AS s WHEN s.val < 25 END NEXT AS n "
+    "WHEN n.val >= 25",
     "Since": "ORDER BY g.o TYPE TUMBLING START AS s WHEN s.val < 9",
 }
 LABELLED = {
-    "Around": "PARTITION BY g.station ORDER BY g.o TYPE SLIDING LABEL AS s AT lp WHEN s.val < 20 START AT sp WHEN lp - sp = 2 "
-    "END AT ep WHEN ep - lp = 1",
+    "Around": "PARTITION BY g.station ORDER BY g.o TYPE SLIDING LABEL AS s AT lp WHEN s.val < 20 START AT sp WHEN lp "
+    "- sp = 2 END AT ep WHEN ep - lp = 1",
     "Month": "PARTITION BY g.station ORDER BY g.at DESC TYPE SLIDING LABEL AS s NEXT AS m WHEN s.val < m.val "
     "START AS f WHEN f.at - s.at <= duration('P3D') ONLY END AS e WHEN s.at - e.at > duration('P1D') OR e.val = 29",
-    "Before": "ORDER BY g.o TYPE SLIDING LABEL AS s AT lp START AT sp WHEN lp - sp = 10 ONLY END AT ep WHEN lp - ep = 5",
+    "Before": "ORDER BY g.o TYPE SLIDING LABEL AS s AT lp START AT sp WHEN lp - sp = 10 ONLY END AT ep WHEN lp - ep = "
+    "5",
 }
 BACK = {
     "Steps": "PARTITION BY g.station ORDER BY g.o TYPE TUMBLING START AS s PREV AS p WHEN s.o - p.o > 2",
-    "Falls": "PARTITION BY g.station ORDER BY g.o DESC TYPE TUMBLING START AS s PREV AS p NEXT AS n WHEN s.val < p.val AND n.val > 3 "
-    "ONLY END AS e PREV AS q WHEN e.val > q.val",
+    "Falls": "PARTITION BY g.station ORDER BY g.o DESC TYPE TUMBLING START AS s PREV AS p NEXT AS n WHEN s.val < "
+    "p.val AND n.val > 3 ONLY END AS e PREV AS q WHEN e.val > q.val",
 }
 
 
@@ -58,7 +68,8 @@ def row(random: Random, number: int) -> Row:
 def followed(
     framed: dict[str, str], seed: int, rows: int, epochs: int, monkeypatch: pytest.MonkeyPatch, places: int = 1
 ) -> list[int]:
-    """Random changes in so many places of long partitions in each epoch, and one restart; how many rows each stage read in each."""
+    """Random changes in so many places of long partitions in each epoch, and one restart; how many rows each stage read
+    in each."""
     window_reach = pytest.importorskip("belvedere.rules.window_by.affected_windows")
     monkeypatch.setattr(window_reach, "FIRST_ROWS", 8)
     monkeypatch.setattr(window_reach, "MIN_ROWS", 4)

@@ -1,4 +1,5 @@
-"""Windows found again from the last open one on, over the rows that are kept, are those of all rows: for random framings and bounds."""
+"""Windows found again from the last open one on, over the rows that are kept, are those of all rows: for random
+framings and bounds."""
 
 from __future__ import annotations
 

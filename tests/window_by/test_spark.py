@@ -25,40 +25,48 @@ ROWS: list[dict[str, Any]] = [
     for o in (5, 3, 9, 1, 7, 8)
 ]
 HEAD = "FROM t AS r WINDOW BY w PARTITION BY r.k ORDER BY r.o TYPE SLIDING "
-TIMED = "FROM t AS r LET at = DATETIME('2024-02-29T10:00:00') + r.o * duration('PT1H') WINDOW BY w PARTITION BY r.k ORDER BY at TYPE "
+TIMED = (
+    "FROM t AS r LET at = DATETIME('2024-02-29T10:00:00') + r.o * duration('PT1H') WINDOW BY w PARTITION BY r.k "
+    "ORDER BY at TYPE "
+)
 QUERIES = {
     "kernels": HEAD
-    + "START AS s AT p WHEN s.v > 2 END NEXT AS n WHEN n.v < s.v SELECT s.k, p, n.o AS after, LEN(w) AS len, w[*].v AS vs",
+    + "START AS s AT p WHEN s.v > 2 END NEXT AS n WHEN n.v < s.v SELECT s.k, p, n.o AS after, LEN(w) AS len, w[*].v "
+    "AS vs",
     "objects": HEAD
     + "START AS s ONLY END AS e WHEN e.o - s.o >= 4 SELECT VALUE {'s': s, 'w': w, 'first': w[0].tags[1], 'e': e.x}",
     "interpreter": HEAD
     + "START AS s END AS e WHEN e.v + s.v > 9 AND e.x * s.x >= 0 SELECT s.k, s.o, (SELECT VALUE t.v FROM w AS t "
     "WHERE t.v > 3 ORDER BY t.v DESC LIMIT 2) AS top",
     "having": HEAD
-    + "START AS s END AT e WHEN e = 3 LET n = LEN(w) HAVING n > 1 AND ROUND(ARRAY_AVG(w[*].x), 1) >= 0 SELECT s.k AS k, n",
+    + "START AS s END AT e WHEN e = 3 LET n = LEN(w) HAVING n > 1 AND ROUND(ARRAY_AVG(w[*].x), 1) >= 0 SELECT s.k AS "
+    "k, n",
     "outer": "FROM ("
     + HEAD
     + "START AS s END AS e AT ep WHEN e.v > 8 SELECT s.k AS k, ep, ARRAY_MAX(w[*].v) AS m) AS q "
     "WHERE q.ep IS MISSING SELECT q.k, q.m",
     "limit": HEAD + "START AS s END UNBOUNDED SELECT s.k, s.o, ARRAY_COUNT(w[*].v) AS c LIMIT 4",
     "order": HEAD + "START AS s END UNBOUNDED SELECT VALUE s.o * 10 ORDER BY LEN(w) DESC, s.k, s.o LIMIT 5",
-    "groups": "FROM t AS r GROUP BY r.k, r.x AS x GROUP AS g LET total = SUM(r.v) WINDOW BY w PARTITION BY k ORDER BY x TYPE TUMBLING "
-    "START AS s END AT e WHEN e % 2 = 0 SELECT s.k, w[*].total AS totals, LEN(s.g) AS n",
-    "join": "FROM t AS r LEFT JOIN u ON u.id = r.k, r.tags AS tag LET z = r.o + 1 WHERE tag = 'é' WINDOW BY w PARTITION BY r.k ORDER BY z "
-    "TYPE TUMBLING START AS s END AS e WHEN e.u.name IS MISSING OR e.z > 6 SELECT s.r.k, s.u.name, e.z, LEN(w) AS n",
+    "groups": "FROM t AS r GROUP BY r.k, r.x AS x GROUP AS g LET total = SUM(r.v) WINDOW BY w PARTITION BY k ORDER BY "
+    "x TYPE TUMBLING START AS s END AT e WHEN e % 2 = 0 SELECT s.k, w[*].total AS totals, LEN(s.g) AS n",
+    "join": "FROM t AS r LEFT JOIN u ON u.id = r.k, r.tags AS tag LET z = r.o + 1 WHERE tag = 'é' WINDOW BY w "
+    "PARTITION BY r.k ORDER BY z TYPE TUMBLING START AS s END AS e WHEN e.u.name IS MISSING OR e.z > 6 SELECT "
+    "s.r.k, s.u.name, e.z, LEN(w) AS n",
     "label": HEAD
-    + "LABEL AS l AT lp WHEN l.v > 5 START AT sp WHEN lp - sp = 1 END AT ep WHEN ep - lp = 1 SELECT l.k, l.o, sp, ep, w[*].o AS os",
-    "decimals": "FROM t AS r LET d = CAST(r.v AS DECIMAL(10, 2)) WINDOW BY w PARTITION BY r.k ORDER BY r.o TYPE SLIDING START AS s "
-    "END AS e WHEN e.d > 5 SELECT s.r.o, ARRAY_SUM(w[*].d) AS a, ARRAY_AVG(w[*].d) AS b, ARRAY_MEDIAN(w[*].d) AS c, ARRAY_MAX(w[*].d) AS d",
-    "missing": "FROM t AS r LEFT JOIN u ON u.id = r.k WINDOW BY w PARTITION BY NULL_IF(u.name, 'one') ORDER BY r.k, r.o TYPE TUMBLING "
-    "START AS s AT p SELECT s.r.k, s.r.o, p",
+    + "LABEL AS l AT lp WHEN l.v > 5 START AT sp WHEN lp - sp = 1 END AT ep WHEN ep - lp = 1 SELECT l.k, l.o, sp, ep, "
+    "w[*].o AS os",
+    "decimals": "FROM t AS r LET d = CAST(r.v AS DECIMAL(10, 2)) WINDOW BY w PARTITION BY r.k ORDER BY r.o TYPE "
+    "SLIDING START AS s END AS e WHEN e.d > 5 SELECT s.r.o, ARRAY_SUM(w[*].d) AS a, ARRAY_AVG(w[*].d) AS "
+    "b, ARRAY_MEDIAN(w[*].d) AS c, ARRAY_MAX(w[*].d) AS d",
+    "missing": "FROM t AS r LEFT JOIN u ON u.id = r.k WINDOW BY w PARTITION BY NULL_IF(u.name, 'one') ORDER BY r.k, "
+    "r.o TYPE TUMBLING START AS s AT p SELECT s.r.k, s.r.o, p",
     "times": TIMED + "SLIDING START AS s END NEXT AS n WHEN n.at - s.at > duration('PT3H') "
     "SELECT s.at AS first, n.at AS after, ARRAY_MAX(w[*].at) AS a",
     "times by the interpreter": TIMED + "SLIDING START AS s END AS e WHEN GREATEST(e.at, s.at) > s.at "
     "SELECT s.at AS first, e.at AS last, w[*].at AS a",
     "union": HEAD
-    + "START AS s END AS e WHEN e.v > 8 SELECT s.k AS o, e.v AS v UNION ALL FROM t AS r WHERE r.o > 8 SELECT r.k AS o, r.x AS v "
-    "ORDER BY v DESC NULLS LAST, o LIMIT 5",
+    + "START AS s END AS e WHEN e.v > 8 SELECT s.k AS o, e.v AS v UNION ALL FROM t AS r WHERE r.o > 8 SELECT r.k AS o,"
+    " r.x AS v ORDER BY v DESC NULLS LAST, o LIMIT 5",
     "union in FROM": "FROM ("
     + HEAD
     + "START AS s END AS e WHEN e.v > 8 SELECT s.k AS k, e AS e UNION ALL FROM t AS r SELECT r.k AS k, r AS e) "
@@ -77,17 +85,19 @@ QUERIES = {
     "constants": "WITH big AS (FROM u AS u SELECT VALUE u.id) "
     + HEAD
     + "START AS s WHEN s.k IN big END AT e WHEN e = 2 SELECT s.k, s.o",
-    "within: an array": "FROM t AS r LET n = (FROM r.tags AS x AT i WINDOW BY w ORDER BY i TYPE SLIDING START AS s AT p END UNBOUNDED "
-    "SELECT VALUE {'n': LEN(w), 's': s.x, 'p': p, 'o': r.o}) SELECT r.k, r.o, n",
+    "within: an array": "FROM t AS r LET n = (FROM r.tags AS x AT i WINDOW BY w ORDER BY i TYPE SLIDING START AS s AT "
+    "p END UNBOUNDED SELECT VALUE {'n': LEN(w), 's': s.x, 'p': p, 'o': r.o}) SELECT r.k, r.o, n",
     "within: a window": HEAD
-    + "START AS s END UNBOUNDED SELECT s.k, s.o, ARRAY_SUM((FROM w AS a AT i WINDOW BY u ORDER BY i TYPE TUMBLING START AS b AT p "
-    "END AS e WHEN e.a.v > b.a.v SELECT VALUE LEN(u) * p + s.o)) AS inside",
-    "within: WHERE, ORDER BY and LIMIT": "FROM t AS r WHERE (FROM [r.o, r.v, 3, 8, 2] AS x AT i WINDOW BY w ORDER BY i TYPE TUMBLING "
-    "START AS s END AS e WHEN e.x > r.x + s.x SELECT VALUE e.x ORDER BY e.x DESC LIMIT 1)[0] > 3 SELECT r.k, r.o",
-    "within: a table": "FROM u AS x SELECT x.id, (FROM t AS q WHERE q.k = x.id WINDOW BY w ORDER BY q.o TYPE TUMBLING START AS s END AS e "
-    "WHEN e.o - s.o > 3 SELECT VALUE w[*].o) AS found",
-    "within: a query within": "FROM t AS r WHERE r.o > 7 SELECT r.k, r.o, (FROM [[1, 2, r.o], [r.v, 4]] AS y SELECT VALUE "
-    "(FROM y AS x AT i WINDOW BY w ORDER BY i TYPE TUMBLING START AS s SELECT VALUE [s.x, r.o])) AS found",
+    + "START AS s END UNBOUNDED SELECT s.k, s.o, ARRAY_SUM((FROM w AS a AT i WINDOW BY u ORDER BY i TYPE TUMBLING "
+    "START AS b AT p END AS e WHEN e.a.v > b.a.v SELECT VALUE LEN(u) * p + s.o)) AS inside",
+    "within: WHERE, ORDER BY and LIMIT": "FROM t AS r WHERE (FROM [r.o, r.v, 3, 8, 2] AS x AT i WINDOW BY w ORDER BY "
+    "i TYPE TUMBLING START AS s END AS e WHEN e.x > r.x + s.x SELECT VALUE e.x "
+    "ORDER BY e.x DESC LIMIT 1)[0] > 3 SELECT r.k, r.o",
+    "within: a table": "FROM u AS x SELECT x.id, (FROM t AS q WHERE q.k = x.id WINDOW BY w ORDER BY q.o TYPE TUMBLING "
+    "START AS s END AS e WHEN e.o - s.o > 3 SELECT VALUE w[*].o) AS found",
+    "within: a query within": "FROM t AS r WHERE r.o > 7 SELECT r.k, r.o, (FROM [[1, 2, r.o], [r.v, 4]] AS y SELECT "
+    "VALUE (FROM y AS x AT i WINDOW BY w ORDER BY i TYPE TUMBLING START AS s SELECT VALUE "
+    "[s.x, r.o])) AS found",
 }
 
 
@@ -118,14 +128,17 @@ AGGREGATES = (
     "ARRAY_AVG(w[*].v) AS a, ARRAY_COUNT(w[*].v) AS b, ARRAY_MIN(w[*].v) AS c, ARRAY_MAX(w[*].o) AS d, LEN(w) AS n"
 )
 FRAMES = {
-    "grows": HEAD + "LABEL AS l AT lp NEXT AS x WHEN l.v > 2 START UNBOUNDED END AT ep WHEN ep = lp SELECT l.k, l.o, x.v, lp, ep, ",
-    "all": HEAD.replace("PARTITION BY r.k ", "").replace("r.o", "r.o, r.k") + "LABEL AS l AT lp START UNBOUNDED END AT ep WHEN ep = lp "
-    "SELECT l.k, l.o, ",
+    "grows": HEAD + "LABEL AS l AT lp NEXT AS x WHEN l.v > 2 START UNBOUNDED END AT ep WHEN ep = lp SELECT l.k, l.o, "
+                    "x.v, lp, ep, ",
+    "all": HEAD.replace("PARTITION BY r.k ", "").replace("r.o", "r.o, r.k") + "LABEL AS l AT lp START UNBOUNDED END "
+                                                                              "AT ep WHEN ep = lp SELECT l.k, l.o, ",
     "blocks": TUMBLING + "START AS s AT sp END AS e AT ep WHEN ep - sp = 3 SELECT s.k, s.o, sp, e.o AS eo, ep, ",
-    "only": TUMBLING + "START AS s AT sp ONLY END AS e AT ep NEXT AS x WHEN ep = sp + 1 SELECT s.k, s.o, x.v, e.v AS ev, ",
+    "only": TUMBLING + "START AS s AT sp ONLY END AS e AT ep NEXT AS x WHEN ep = sp + 1 SELECT s.k, s.o, x.v, e.v AS "
+                       "ev, ",
     "sessions": TUMBLING + "START AS s END AS e AT ep NEXT AS x WHEN x.o - e.o > 1 OR x IS MISSING AND e.v = 2 "
     "SELECT s.k, s.o, e IS MISSING AS m, ",
-    "turns": TUMBLING + "START AS s PREV AS b END AS e PREV AS p WHEN e.v < p.v SELECT s.k, b.o AS before, s.o, e.o AS last, ",
+    "turns": TUMBLING + "START AS s PREV AS b END AS e PREV AS p WHEN e.v < p.v SELECT s.k, b.o AS before, s.o, e.o "
+                        "AS last, ",
 }  # fmt: skip
 
 

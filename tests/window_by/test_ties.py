@@ -15,7 +15,10 @@ from tests.window_by.without_spark import found_windows, window_of
 
 SCHEMA = Schema((*(Column(n, pa.int64(), False) for n in ("id", "o")), *(Column(n, pa.int64()) for n in "vx")), ("id",))
 HEAD = "FROM T AS t WINDOW BY w ORDER BY t.o TYPE "
-FRAME = " START AS s WHEN s.x > 1 END AS e NEXT AS n WHEN n.v > e.v + 2 SELECT s.o AS since, e.o AS until, ARRAY_SUM(w[*].x) AS x"
+FRAME = (
+    " START AS s WHEN s.x > 1 END AS e NEXT AS n WHEN n.v > e.v + 2 SELECT s.o AS since, e.o AS until, "
+    "ARRAY_SUM(w[*].x) AS x"
+)
 
 
 @pytest.mark.parametrize("text", [HEAD + "SLIDING" + FRAME, HEAD + "TUMBLING" + FRAME])

@@ -1,4 +1,5 @@
-"""Views with WINDOW BY: after every epoch they are what the rules say, what batch says, and what they are after a restart."""
+"""Views with WINDOW BY: after every epoch they are what the rules say, what batch says, and what they are after a
+restart."""
 
 from __future__ import annotations
 
@@ -115,7 +116,8 @@ Longest := SELECT station, max(size(vals)) AS days FROM Cold GROUP BY station;
 Named := FROM Ghcn AS g JOIN Places AS p ON p.id = g.station
   WINDOW BY w PARTITION BY p.name ORDER BY g.date TYPE TUMBLING START AS s END AT e WHEN e % 2 = 0
   SELECT s.p.name, s.g.date AS first, LEN(w) AS n;
-Last := FROM (FROM Ghcn AS g WINDOW BY w PARTITION BY g.station ORDER BY g.date TYPE SLIDING START UNBOUNDED END AS e UNBOUNDED
+Last := FROM (FROM Ghcn AS g WINDOW BY w PARTITION BY g.station
+    ORDER BY g.date TYPE SLIDING START UNBOUNDED END AS e UNBOUNDED
   SELECT VALUE w[-1]) AS t WHERE t.val > 3 SELECT t.station, t.val;
 """
 
@@ -153,7 +155,10 @@ def test_the_paper_query_as_a_view_with_views_on_it() -> None:
         bench.close()
 
 
-STREAM = "CREATE STREAM _Raw (k STRING, ts TIMESTAMP NOT NULL, val INT, WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS) LATE DROP;\n"
+STREAM = (
+    "CREATE STREAM _Raw (k STRING, ts TIMESTAMP NOT NULL, val INT, WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS) "
+    "LATE DROP;\n"
+)
 OPEN = {
     "Cold": "SLIDING START AS s WHEN s.val < 3 ONLY END NEXT AS n WHEN n.val >= 3",
     "Three": "SLIDING START AS s AT sp END AT ep WHEN ep - sp = 2",
@@ -168,7 +173,8 @@ OPEN = {
     "Around": "SLIDING LABEL AS s AT lp START AT sp WHEN lp - sp = 2 END AT ep WHEN ep - lp = 1",
     "Lately": "SLIDING LABEL AS s PREV AS p WHEN s.val > 1 START AS f PREV AS b "
     "WHEN s.ts - f.ts < duration('PT6S') END AS e WHEN e.ts >= s.ts",
-    "Before": "SLIDING LABEL AS s AT lp NEXT AS m WHEN m.val > 1 START AT sp WHEN lp - sp = 4 ONLY END AT ep WHEN lp - ep = 2",
+    "Before": "SLIDING LABEL AS s AT lp NEXT AS m WHEN m.val > 1 START AT sp WHEN lp - sp = 4 ONLY END AT ep WHEN lp "
+    "- ep = 2",
 }
 
 
@@ -179,7 +185,8 @@ ENDLESS = {"Rises", "Odd"}
 def streamed(
     seed: int, epochs: int, views: list[str], source: str = "_Raw", outer: str = "{}", where: str = ""
 ) -> list[dict[str, int]]:
-    """Rows in time with some that are late: final windows stay, open ones go on, and old rows leave. How many rows each epoch keeps.
+    """Rows in time with some that are late: final windows stay, open ones go on, and old rows leave. How many rows each
+    epoch keeps.
 
     `source`: what FROM reads; `where`: its WHERE; `outer`: the query around that of each view.
     """

@@ -56,8 +56,8 @@ def test_products_beyond_64_bits_are_exact() -> None:
         {"id": n, "k": 0, "o": n, "v": v, "x": None if v is None else float(v), "s": None} for n, v in enumerate(values)
     ]
     text = (
-        "FROM rows AS r WINDOW BY w PARTITION BY r.k ORDER BY r.o TYPE SLIDING START AS s AT p END AS e AT q "
-        "WHEN e.v * s.v > 9007199254740992 * 1024 AND q - p <> 1 OR e.x * s.x < 0 SELECT s.id AS a, e.id AS b, LEN(w) AS n"
+        "FROM rows AS r WINDOW BY w PARTITION BY r.k ORDER BY r.o TYPE SLIDING START AS s AT p END AS e AT q WHEN e.v "
+        "* s.v > 9007199254740992 * 1024 AND q - p <> 1 OR e.x * s.x < 0 SELECT s.id AS a, e.id AS b, LEN(w) AS n"
     )
     requested = compile_query(parse_window_query(text))({"rows": rows})
     assert run(text, rows) == [{n: row.get(n) for n in ("a", "b", "n")} for row in requested]
@@ -67,8 +67,8 @@ def test_products_beyond_64_bits_are_exact() -> None:
 def test_a_condition_on_one_tuple_within_one_on_two() -> None:
     rows = [{"id": n, "k": 0, "o": n, "v": n, "x": None, "s": "a"} for n in range(4)]
     text = (
-        'FROM rows AS r WINDOW BY w PARTITION BY r.k ORDER BY r.o TYPE SLIDING START AS s END AS e WHEN s.s = "a" AND (e.s = "b" OR '
-        "e.v * s.v > 2 AND NOT (e.v = 2)) SELECT s.id AS a, e.id AS b"
+        'FROM rows AS r WINDOW BY w PARTITION BY r.k ORDER BY r.o TYPE SLIDING START AS s END AS e WHEN s.s = "a" AND '
+        '(e.s = "b" OR e.v * s.v > 2 AND NOT (e.v = 2)) SELECT s.id AS a, e.id AS b'
     )
     assert [(row["a"], row["b"]) for row in run(text, rows)] == [(0, None), (1, 3), (2, 3), (3, 3)]
 

@@ -11,7 +11,10 @@ import pytest
 import belvedere
 from belvedere.errors import BelvedereError
 
-QUERY = "FROM t AS r WINDOW BY w ORDER BY r.n TYPE SLIDING START AS s END AS e WHEN GREATEST(e.n, s.n) > s.n SELECT s.n, e.n AS last"
+QUERY = (
+    "FROM t AS r WINDOW BY w ORDER BY r.n TYPE SLIDING START AS s END AS e WHEN GREATEST(e.n, s.n) > s.n SELECT "
+    "s.n, e.n AS last"
+)
 PYTHONS = {
     "bare": ("echo \"ModuleNotFoundError: No module named 'belvedere'\" >&2; exit 1", "No module named 'belvedere'"),
     "old": ("echo '(3, 8)'", "its version is (3, 8)"),

@@ -1,6 +1,7 @@
 """Unlabelled windows are those of XQuery 3.1, run by Saxon: the language that the clause inherits its meaning from.
 
-Where the two differ by decision the predicates stay away: NOT over unknown values, and the end variables of unclosed windows.
+Where the two differ by decision the predicates stay away: NOT over unknown values, and the end variables of unclosed
+windows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What clients of Python make of the API: gql over HTTP and WebSocket, and postgrest.
 
-In: JSON on stdin with the address and the texts of queries. Out: a line of JSON for each client, with its name and what it was told. It
-runs in a process of its own, on packages of its own.
+In: JSON on stdin with the address and the texts of queries. Out: a line of JSON for each client, with its name and what
+it was told. It runs in a process of its own, on packages of its own.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def over_websocket(given: dict[str, Any]) -> Any:
 
 
 def postgrest(given: dict[str, Any]) -> dict[str, Any]:
-    """Lists, one row, a count, related rows, templates by POST and GET, a refusal. Whole numbers of Python have any size."""
+    """Lists, one row, a count, related rows, templates by POST and GET, a refusal. Whole numbers of Python have any
+    size."""
     client = SyncPostgrestClient(f"{given['url']}/rest", schema="public")
     odd = str(2**53 + 1)
     items = client.from_("items")

@@ -1,6 +1,7 @@
 """CAST and the functions that turn a value into another type, on Python values.
 
-In: a value. Out: it in the other type, or NULL where it has no such form; the same as Spark's `try_cast` where the query is Spark SQL.
+In: a value. Out: it in the other type, or NULL where it has no such form; the same as Spark's `try_cast` where the
+query is Spark SQL.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the functions of a SQL++ query do, on Python values.
 
-In: evaluated arguments. Out: the value. Names, numbers of arguments and types are in `belvedere.functions.function_table` (a test checks
-it).
+In: evaluated arguments. Out: the value. Names, numbers of arguments and types are in
+`belvedere.functions.function_table` (a test checks it).
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def call(name: str, arguments: list[Any]) -> Any:
-    """The function's value. Most give MISSING or NULL for an argument that is; those in `TOLERANT` decide themselves."""
+    """The function's value. Most give MISSING or NULL for an argument that is; those in `TOLERANT` decide
+    themselves."""
     blank = False if name in TOLERANT else unknown(*arguments)
     if blank is not False:
         return blank
@@ -276,15 +277,18 @@ def like(text: Any, pattern: Any) -> Any:
 
 PLAIN: dict[str, Callable[..., Any]] = {
     **{n: _part_of_time(attrgetter(n.lower())) for n in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")},
-    "UNIX_DATE": lambda d: (instant(d) - EPOCH).days, "UNIX_MICROS": lambda d: (instant(d) - EPOCH) // timedelta(microseconds=1),
+    "UNIX_DATE": lambda d: (instant(d) - EPOCH).days,
+    "UNIX_MICROS": lambda d: (instant(d) - EPOCH) // timedelta(microseconds=1),
     "ARRAY_DISTINCT": _distinct, "ARRAY_AGG": lambda a: [v for v in a if v is not None and v is not MISSING],
     "ARRAY_SORT": lambda a: sorted(a, key=order_key), "ARRAY_CONTAINS": _contains,
-    "ABS": _absolute, "CEIL": _to_the_edge(math.ceil), "FLOOR": _to_the_edge(math.floor), "ROUND": _round, "SIGN": _sign,
+    "ABS": _absolute, "CEIL": _to_the_edge(math.ceil), "FLOOR": _to_the_edge(math.floor), "ROUND": _round,
+    "SIGN": _sign,
     "SQRT": _root, "EXP": _by_ieee(np.exp), "LN": _logarithm, "POWER": _by_ieee(np.power),
     "GREATEST": _greatest(max), "LEAST": _greatest(min),
     "TO_STRING": to_text, "TO_BIGINT": to_whole,
     "TO_DOUBLE": to_real, "TO_NUMBER": to_real, "SUBSTR": _substring,
     "DATE": to_date, "DATETIME": to_instant, "DURATION": to_duration,
-    "CONTAINS": lambda s, part: part in s, "STARTS_WITH": str.startswith, "TRIM": lambda s: s.strip(" "), "UPPER": str.upper,
+    "CONTAINS": lambda s, part: part in s, "STARTS_WITH": str.startswith, "TRIM": lambda s: s.strip(" "),
+    "UPPER": str.upper,
     "LOWER": str.lower, "LENGTH": len, "LEN": len, "ARRAY_LENGTH": len, "ARRAY_REVERSE": lambda a: a[::-1],
 }  # fmt: skip

@@ -245,9 +245,11 @@ def _dpipe(node: Expr) -> Evaluate:
 
 COMPILERS: dict[type[Any], Callable[[Any], Evaluate]] = {
     exp.Column: _column, exp.Dot: _dot, exp.Bracket: _bracket, exp.Literal: _literal, exp.Interval: _interval,
-    exp.Boolean: lambda n: _constant(bool(n.this)), exp.Null: lambda n: _constant(None), Missing: lambda n: _constant(MISSING),
+    exp.Boolean: lambda n: _constant(bool(n.this)), exp.Null: lambda n: _constant(None),
+    Missing: lambda n: _constant(MISSING),
     exp.And: lambda n: _binary(n, v.both), exp.Or: lambda n: _binary(n, v.either), exp.Not: _not, exp.Neg: _neg,
-    exp.Is: _is, exp.Between: _between, exp.Like: _like, exp.In: _in, exp.Case: _case, exp.Cast: _cast, exp.TryCast: _cast,
+    exp.Is: _is, exp.Between: _between, exp.Like: _like, exp.In: _in, exp.Case: _case, exp.Cast: _cast,
+    exp.TryCast: _cast,
     exp.Struct: _struct, exp.Array: _array, exp.Exists: _exists, exp.Anonymous: _anonymous,
     exp.DPipe: _dpipe,
 }  # fmt: skip

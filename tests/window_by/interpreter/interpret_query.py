@@ -1,7 +1,7 @@
 """The plain evaluator of SQL++ queries and blocks, on Python values.
 
-In: a `Query` or `QueryBlock`. Out: a function from an environment to its results. Tables are constants of the environment
-(lists of objects); windows are found by `scan`. Importing this module lets expressions hold queries.
+In: a `Query` or `QueryBlock`. Out: a function from an environment to its results. Tables are constants of the
+environment (lists of objects); windows are found by `scan`. Importing this module lets expressions hold queries.
 """
 
 from __future__ import annotations
@@ -257,12 +257,14 @@ class WindowStage:
         return [parts[k] for k in sorted(parts)]
 
     def order_of(self, items: list[Any], env: Environment, ties: list[tuple[Any, ...]]) -> list[int]:
-        """Rule 3: the items' places by ORDER BY; ties by the whole item, then by `ties`, so that no order of arrival shows."""
+        """Rule 3: the items' places by ORDER BY; ties by the whole item, then by `ties`, so that no order of arrival
+        shows."""
         keys = [(self.order({**env, **self.tuple_of(i)}), v.order_key(i)) for i in items]
         return sorted(range(len(items)), key=lambda n: (keys[n], ties[n] if ties else n))
 
     def evaluate(self, items: list[Any], env: Environment) -> Iterator[tuple[ScanBounds, dict[str, Any], Any]]:
-        """Rules 4 to 10 for one sorted partition: windows with their variables and results, without those that HAVING drops."""
+        """Rules 4 to 10 for one sorted partition: windows with their variables and results, without those that HAVING
+        drops."""
         for bounds in find_windows(items, self.window, self.conditions, env):
             row = self.lets(env, window_variables(items, self.window, bounds))
             scope = {**env, **row}

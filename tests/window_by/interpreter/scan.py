@@ -1,8 +1,8 @@
 """Find the windows of one sorted partition by reading the rules as they stand.
 
-In: the items in order, the clause, and its conditions as functions. Out: `ScanBounds` per window, in rule 10's order. Costs one
-evaluation of END per pair of start and later tuple until it holds: the kernels in `bounds` are for large partitions.
-Source: VLDB Journal 33(3), 2024, sections 3.3 and 3.4; numbers of rules as in docs/reference/window-by.md.
+In: the items in order, the clause, and its conditions as functions. Out: `ScanBounds` per window, in rule 10's order.
+Costs one evaluation of END per pair of start and later tuple until it holds: the kernels in `bounds` are for large
+partitions. Source: VLDB Journal 33(3), 2024, sections 3.3 and 3.4; numbers of rules as in docs/reference/window-by.md.
 """
 
 from __future__ import annotations

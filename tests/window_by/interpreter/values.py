@@ -1,7 +1,8 @@
 """SQL++ values in Python: MISSING, the total order, comparison, logic and arithmetic.
 
 In: Python values (None is NULL, `MISSING` is MISSING, dict an object, list an array). Out: the same. Rules: the SQL++
-documentation of AsterixDB, as listed in docs/reference/window-by.md. Numbers compare as Spark does: NaN equals itself and is greatest.
+documentation of AsterixDB, as listed in docs/reference/window-by.md. Numbers compare as Spark does: NaN equals itself
+and is greatest.
 """
 
 from __future__ import annotations
