@@ -1,8 +1,8 @@
 """Files as data frames of rows and reasons: few in the driver, in chunks and in order; many by tasks, one piece each.
 
 In: a `FileReading` and files of one format. Out: data frames (`file_rows`) with rows in the order of the files and
-lines. A file that cannot be read to its end is rejected as a whole. The driver detects it before the first row counts; a
-task returns a row with the fault (`reader`).
+lines. A file that cannot be read to its end is rejected as a whole. The driver detects it before the first row counts;
+a task returns a row with the fault (`reader`).
 """
 
 from __future__ import annotations
