@@ -25,8 +25,10 @@ SCHEMA = "postgraphile"
 TABLES = f"""
 CREATE SCHEMA {SCHEMA};
 CREATE TABLE {SCHEMA}.groups (groupid bigint PRIMARY KEY, name text);
-CREATE TABLE {SCHEMA}.machines (groupid bigint REFERENCES {SCHEMA}.groups, machineid bigint, name text, PRIMARY KEY (groupid, machineid));
-CREATE TABLE {SCHEMA}.hours (groupid bigint REFERENCES {SCHEMA}.groups, time_hour timestamptz, avg_temp double precision,
+CREATE TABLE {SCHEMA}.machines (groupid bigint REFERENCES {SCHEMA}.groups, machineid bigint, name text,
+    PRIMARY KEY (groupid, machineid));
+CREATE TABLE {SCHEMA}.hours (groupid bigint REFERENCES {SCHEMA}.groups, time_hour timestamptz,
+    avg_temp double precision,
   max_temp double precision, PRIMARY KEY (groupid, time_hour));
 INSERT INTO {SCHEMA}.groups SELECT groupid, name FROM "Group";
 INSERT INTO {SCHEMA}.machines SELECT groupid, machineid, name FROM "Group.machines";

@@ -43,7 +43,8 @@ AVRO = {
 }
 START = datetime(2024, 1, 1, tzinfo=UTC)
 ORDERS = "CREATE TABLE orders (id bigint PRIMARY KEY, customer text, amount float8, at timestamptz, note text)"
-INSERT = """INSERT INTO orders SELECT n, 'customer' || n % 5000, n / 7.0, '2024-01-01'::timestamptz + n * interval '1 s', repeat('x', 20)
+INSERT = """INSERT INTO orders SELECT n, 'customer' || n % 5000, n / 7.0,
+    '2024-01-01'::timestamptz + n * interval '1 s', repeat('x', 20)
             FROM generate_series({}, {}) n"""
 PEEK = """SELECT data FROM pg_logical_slot_peek_binary_changes(
           'plain', NULL, NULL, 'proto_version', '1', 'publication_names', 'belvedere')"""

@@ -33,14 +33,17 @@ FORMS = {
 }
 WINDOWS = """
 Sums := SELECT wend, item, sum(price) AS price, count(DISTINCT price) AS prices
-        FROM Tumble(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '5' MINUTES) GROUP BY wend, item;
+        FROM Tumble(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '5' MINUTES)
+        GROUP BY wend, item;
 Counts := SELECT wend, item, count(*) AS n
-          FROM Tumble(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '5' MINUTES) GROUP BY wend, item;
+          FROM Tumble(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime), dur => INTERVAL '5' MINUTES)
+          GROUP BY wend, item;
 Pairs := SELECT b.item, b.bidtime, b.price, a.price AS ask FROM _Bid b JOIN _Ask a
          ON a.item = b.item AND a.price = b.price AND a.asktime BETWEEN b.bidtime AND b.bidtime + INTERVAL 1 MINUTE;
 Unasked := SELECT b.item, b.price FROM _Bid b WHERE NOT EXISTS (SELECT 1 FROM _Ask a
          WHERE a.item = b.item AND a.price = b.price AND a.asktime BETWEEN b.bidtime AND b.bidtime + INTERVAL 1 MINUTE);
-Runs := SELECT item, price, wstart, wend, count(*) AS n FROM Session(data => TABLE(_Bid), timecol => DESCRIPTOR(bidtime),
+Runs := SELECT item, price, wstart, wend, count(*) AS n FROM Session(data => TABLE(_Bid),
+    timecol => DESCRIPTOR(bidtime),
          key => DESCRIPTOR(item, price), gap => INTERVAL '1' MINUTES) GROUP BY item, price, wstart, wend;
 """
 

@@ -48,7 +48,8 @@ SHOP = """
 CREATE TABLE Orders (id INT, customer INT, amount INT, at TIMESTAMP, PRIMARY KEY (id));
 CREATE TABLE Customers (id INT, country INT, PRIMARY KEY (id));
 Spent := SELECT customer, sum(amount) AS total, count(*) AS n FROM Orders GROUP BY customer;
-Countries := SELECT c.country, sum(o.amount) AS total FROM Orders o JOIN Customers c ON o.customer = c.id GROUP BY c.country;
+Countries := SELECT c.country, sum(o.amount) AS total FROM Orders o JOIN Customers c ON o.customer = c.id
+    GROUP BY c.country;
 Largest := SELECT id, customer, amount FROM Orders ORDER BY amount DESC LIMIT 20;
 """
 ASKED = {

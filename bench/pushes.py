@@ -25,7 +25,8 @@ from bench.from_files import processor_seconds
 from bench.nexmark import ROOT
 
 SCRIPT = """
-CREATE STREAM Bids (auction BIGINT, bidder BIGINT, price BIGINT, extra STRING, at TIMESTAMP, WATERMARK FOR at) KEEP 1 MINUTE;
+CREATE STREAM Bids (auction BIGINT, bidder BIGINT, price BIGINT, extra STRING, at TIMESTAMP,
+    WATERMARK FOR at) KEEP 1 MINUTE;
 Counts := SELECT auction, count(*) AS bids, max(price) AS most FROM Bids GROUP BY auction;
 """
 BASE = 1_700_000_000

@@ -74,7 +74,8 @@ def measure(query: str, events: int) -> None:
     print(f"{'events':>12}{'state MB':>10}{'open s':>8}{'epoch s':>9}{'total s':>9}")
     for row in results:
         print(
-            f"{row['state_events']:>12,}{row['state_mb']:>10,.0f}{row['open']:>8.2f}{row['epoch']:>9.2f}{row['total']:>9.2f}"
+            f"{row['state_events']:>12,}{row['state_mb']:>10,.0f}"
+            f"{row['open']:>8.2f}{row['epoch']:>9.2f}{row['total']:>9.2f}"
         )
     target = ROOT / "bench" / "results" / "restart.json"
     target.parent.mkdir(parents=True, exist_ok=True)

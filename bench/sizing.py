@@ -28,8 +28,10 @@ import pyarrow.parquet as pq
 SCRIPT = """
 IMPORT shop.Orders KEEP 3650 DAYS;
 IMPORT shop.Customers KEEP 3650 DAYS;
-Days := SELECT customer, day(at) AS on_day, count(*) AS orders, sum(price) AS total FROM Orders GROUP BY customer, on_day;
-Cities := SELECT c.city, count(*) AS orders, sum(o.price) AS total FROM Orders o JOIN Customers c ON c.id = o.customer GROUP BY c.city;
+Days := SELECT customer, day(at) AS on_day, count(*) AS orders, sum(price) AS total FROM Orders
+    GROUP BY customer, on_day;
+Cities := SELECT c.city, count(*) AS orders, sum(o.price) AS total FROM Orders o JOIN Customers c ON c.id = o.customer
+    GROUP BY c.city;
 Last := DISTINCT Orders ON customer ORDER BY at DESC;
 """
 PROJECT = '[sources.shop]\npath = "data"\nformat = "parquet"\nmax_files = 1\n'

@@ -30,7 +30,8 @@ IMPORT shop.Customers;
 Countries := SELECT country, count(*) AS orders, sum(price) AS total FROM Orders GROUP BY country;
 ByCustomer := SELECT country, customer, count(*) AS orders, sum(price) AS total FROM Orders GROUP BY country, customer;
 Best := SELECT country, count(*) AS customers, max(total) AS most FROM ByCustomer GROUP BY country;
-Cities := SELECT c.city, count(*) AS orders, sum(o.price) AS total FROM Orders o JOIN Customers c ON c.id = o.customer GROUP BY c.city;
+Cities := SELECT c.city, count(*) AS orders, sum(o.price) AS total FROM Orders o JOIN Customers c ON c.id = o.customer
+    GROUP BY c.city;
 Dear := SELECT country, count(*) AS orders FROM Orders WHERE price >= 5000 GROUP BY country;
 """
 ROWS: dict[str, dict[str, Any]] = {

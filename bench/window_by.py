@@ -41,14 +41,17 @@ WITH marked AS (SELECT *, lead(val) OVER (PARTITION BY station ORDER BY day) AS 
 moved AS (SELECT *, CASE WHEN following >= {c} THEN 0 WHEN val < {c} THEN 1 END AS turn FROM marked),
 state AS (SELECT *, coalesce(last_value(turn, true) OVER (PARTITION BY station ORDER BY day
   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS open FROM moved),
-numbered AS (SELECT *, sum(CASE WHEN open = 0 AND val < {c} THEN 1 ELSE 0 END) OVER (PARTITION BY station ORDER BY day) AS spell FROM state)
+numbered AS (SELECT *, sum(CASE WHEN open = 0 AND val < {c} THEN 1 ELSE 0 END) OVER (PARTITION BY station
+    ORDER BY day) AS spell FROM state)
 SELECT avg(val) AS a FROM numbered WHERE open = 1 OR val < {c} GROUP BY station, spell
 """
 BLOCKS = """
-SELECT avg(val) AS a FROM (SELECT *, row_number() OVER (PARTITION BY station ORDER BY day) AS p FROM ghcn) GROUP BY station, (p - 1) DIV 20
+SELECT avg(val) AS a FROM (SELECT *, row_number() OVER (PARTITION BY station ORDER BY day) AS p FROM ghcn)
+    GROUP BY station, (p - 1) DIV 20
 """
 SESSIONS = """
-WITH gaps AS (SELECT *, CASE WHEN day - lag(day) OVER (PARTITION BY station ORDER BY day) > 2 THEN 1 ELSE 0 END AS gap FROM ghcn),
+WITH gaps AS (SELECT *, CASE WHEN day - lag(day) OVER (PARTITION BY station ORDER BY day) > 2 THEN 1 ELSE 0 END AS gap
+    FROM ghcn),
 numbered AS (SELECT *, sum(gap) OVER (PARTITION BY station ORDER BY day) AS session FROM gaps)
 SELECT avg(val) AS a FROM numbered GROUP BY station, session
 """

@@ -32,6 +32,8 @@ FIRST_WORDS = ("So", "Of", "Those", "What", "Who", "Whose", "Whom")
 """Words that begin a clause: a docstring begins with a verb or with the noun of the thing."""
 PROSE = re.compile(r"(?:^|[^\w])(?:[a-z]+[,:;]? ){2,}[a-z]+")
 """Three lower-case words in a row: a text for users, not a name or a query."""
+PRAGMA = re.compile(r"  # (?:type: ignore|noqa)\b.*$")
+"""A comment for a tool at the end of a line, which does not count for its width."""
 CODE = re.compile(r"^```[\s\S]*?^```$|^ {4}.*$|^\|.*$|^#.*$|<[^>]+>", re.MULTILINE)
 """Parts of a page that are not sentences: code, tables, headings, HTML."""
 
@@ -90,7 +92,7 @@ def page_texts(file: str, source: str) -> Iterator[Text]:
 def long_lines(file: str, source: str) -> Iterator[Finding]:
     """Return the lines of a Python file that are wider than `WIDTH`."""
     for number, line in enumerate(source.splitlines(), 1):
-        if len(line) > WIDTH:
+        if len(PRAGMA.sub("", line)) > WIDTH:
             yield Finding(file, number, "line", line.strip()[:60])
 
 

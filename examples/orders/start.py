@@ -130,12 +130,13 @@ def trade(address: str, url: str, rate: float) -> Iterator[None]:
 
 def told(kafka: str, postgres: str, port: int) -> str:
     """Return the URLs to look at."""
+    script = HERE / "orders.sqrl"
     return f"""
 revenue by city, late payments, live:  http://127.0.0.1:{port}
 GraphQL:                               http://127.0.0.1:{port}/graphql
 Kafka:                                 {kafka}   (out: {REVENUE}, {ALERTS})
 Postgres:                              {postgres}
-what was read, and what waits:         ORDERS_KAFKA={kafka} ORDERS_POSTGRES='{postgres}' belvedere sources {HERE / "orders.sqrl"}
+what was read, and what waits:         ORDERS_KAFKA={kafka} ORDERS_POSTGRES='{postgres}' belvedere sources {script}
 Ctrl-C ends all of it
 """
 

@@ -1,11 +1,11 @@
 """Read and run the examples of codes: causes of diagnostics, and the diagnostics as a user sees them.
 
-In: `code_examples.txt`, what a test can run without Spark, and `message_examples.txt`, messages of a run, a store or a server.
-Out: the parts below a code's text in the reference.
+In: `code_examples.txt`, with causes that a test can run without Spark, and `message_examples.txt`, with messages of a
+run, a store or a server. Out: the parts below a code's text in the reference.
 
-`code_examples.txt` has sections that begin with `=== CODE`: a script, or files that each begin with `+++ NAME`, below the
-command that reads them: `$ belvedere ...`. `message_examples.txt` has sections of the same kind: a sentence with the
-situation, the message, and where the message has no hint a line `correction: TEXT`.
+`code_examples.txt` has sections that begin with `=== CODE`. A section is a script, or files that each begin with `+++
+NAME` below the command that reads them: `$ belvedere ...`. `message_examples.txt` has sections of the same form: a
+sentence with the situation, the message, and for a message without hint a line `correction: TEXT`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Example:
     files: tuple[tuple[str, str], ...] = ()
 
     def run(self) -> str:
-        """Return what the compiler or the command prints. Of a script alone only the diagnostic with this code."""
+        """Return the output of the compiler or the command; for a script only the diagnostic with this code."""
         return _compiled(self.code, self.text) if self.command is None else _printed(self.command, self.files)
 
 
@@ -60,7 +60,7 @@ def _sections(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def examples() -> dict[str, Example]:
-    """Return by code what can be run."""
+    """Return the examples that can be run, by code."""
     found = {}
     for code, text in _sections(SCRIPTS):
         if not text.startswith("$ "):
@@ -73,7 +73,7 @@ def examples() -> dict[str, Example]:
 
 
 def messages() -> dict[str, Message]:
-    """Return by code the messages that are shown as they are printed."""
+    """Return the messages that are shown without running anything, by code."""
     found = {}
     for code, text in _sections(MESSAGES):
         when, printed = text.split("\n", 1)
@@ -116,7 +116,7 @@ def _words(command: str) -> list[str]:
 
 @cache
 def shown() -> Mapping[str, str]:
-    """Return by code the Markdown of its example."""
+    """Return the Markdown of each example, by code."""
     found = {code: _as_text(message) for code, message in messages().items()}
     for code, example in examples().items():
         if example.command is None:
