@@ -2,8 +2,8 @@
 
 In: a number of rows. Out: seconds of user and system time of this process per 1,000,000 rows of five columns, the
 minimum of some rounds. For Kafka it measures from the bytes of messages to Arrow rows, by format, next to the library
-alone. For Postgres it measures from the server's bytes to the epoch's rows, for the first read and for the log, next to
-psycopg, which returns tuples. Broker and server are not included.
+alone. For Postgres it measures from the server's bytes to the epoch's rows, for the first read and for the log.
+psycopg, which returns tuples, is measured for comparison. Broker and server are not included.
 """
 
 from __future__ import annotations

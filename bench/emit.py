@@ -1,8 +1,8 @@
 """`python -m bench.emit`: the savings of EMIT and of bounds.
 
-It measures emitted updates and the cost of an epoch with and without a delay, on a stream with hot keys, and rows of
-state with and without bounds over an hour of event time. All runs get the same rows in the same epochs. The streams are
-private, so their rows are only state.
+On a stream with hot keys it measures emitted updates and the cost of an epoch, with and without a delay. Over an hour
+of event time it measures rows of state, with and without bounds. All runs get the same rows in the same epochs. The
+streams are private, so their rows are only state.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`python -m bench.from_files`: NEXMark queries as users run them, from arriving files to readable views.
 
 In: queries, a format, the number of events per file. Out: a table on stdout and `bench/results/from_files.json`. It
-measures `belvedere run` with one epoch per file, without the first epoch, next to a warm plain Spark that only reads
-the files of one epoch. Processor time is that of the run and all its children. `--keep FOLDER` keeps the CSV files, for
+measures `belvedere run` with one epoch per file, without the first epoch. For comparison a warm Spark only reads the
+files of one epoch. Processor time is that of the run and all its children. `--keep FOLDER` keeps the CSV files, for
 Flink.
 """
 

@@ -1,8 +1,8 @@
 """`python -m bench.live [URL]`: time until subscribers receive an epoch. Without a URL: a temporary SQLite file.
 
-In: numbers of subscribers, epochs, and clients that never read. Out: a table of milliseconds from the end of the commit
-until a client has the message (median, 99th percentile, maximum), the servers' processor time per epoch, messages and
-statements per epoch, and the servers' memory before and after.
+In: numbers of subscribers, epochs, and clients that never read. Out: a table. It has the milliseconds from the end of
+the commit until a client has the message (median, 99th percentile, maximum). It also has the servers' processor time,
+messages and statements per epoch, and the servers' memory before and after.
 
 Half of the subscribers receive events, half have live queries whose answer every epoch changes. A tenth of each half
 shares ten queries; the others have one query. Clients are sockets of this process, which uses processor time as well.

@@ -1,8 +1,8 @@
 """`python -m bench.pushes`: rows that a client pushes to `belvedere run`, on one connection, one request after another.
 
 In: the number of rows per request. Out: a table on stdout and `bench/results/pushes.json`: acknowledged rows per
-second, the slowest of a hundred requests, and processor seconds per 1,000,000 rows of the run with Spark and the API,
-and of the client. The client's requests are created before. Epochs process the rows meanwhile.
+second, the slowest of a hundred requests, and processor seconds per 1,000,000 rows. The last are separate for the run
+with Spark and the API, and for the client. The client's requests are created before. Epochs process the rows meanwhile.
 """
 
 from __future__ import annotations

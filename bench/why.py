@@ -2,7 +2,8 @@
 
 In: numbers of rows, kinds of stores. Out: a table on stdout. `belvedere run --once` fills a store from Parquet files;
 nine of ten orders are from one country. It measures the work of `belvedere why` with an open store: to find the row,
-and to find its input rows, of one level and of two (including those of the shown rows of the view below).
+and to find its input rows. Those are traced over one level and over two, which includes the shown rows of the view
+below.
 """
 
 from __future__ import annotations
@@ -78,9 +79,7 @@ def fill(folder: Path, rows: int, url: str) -> None:
 
 
 def measured(script: Path, url: str, view: str) -> str:
-    """Return the number of order rows that a row of a view comes from, and the seconds to find it, and to trace one
-    level and two.
-    """
+    """Return the number of orders behind a row of a view, and the seconds to find it and to trace one level and two."""
     with open_query_runner(url, script) as (query_runner, _):
         requested = key_tests(query_runner.catalog, view, ROWS[view])
         started = time.perf_counter()

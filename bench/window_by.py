@@ -1,12 +1,12 @@
 """`python -m bench.window_by`: the WINDOW BY paper's queries against Spark SQL, a nested loop and DuckDB, in one run.
 
-Each query computes its windows over the same cached rows and reduces them to one checksum, so that every result is
-computed and none is transferred. "WINDOW BY" and "Spark in order" return their rows in order; "any order" and all
-others do not. "Spark SQL" is OVER with Spark's segment tree on, or for tumbling windows the equivalent window functions
-and GROUP BY. The nested loop is the paper's rewrite of unbounded windows: a join of starts, ends and rows. The engines
-take turns, and the best time of each counts. `--cpu` measures the processor time of all their processes, which other
-programs on the machine influence less. Rows: `stations` series of equal length; a threshold of `cold` (of 1000) gives
-windows of about 1000 / (1000 - cold) rows.
+Each query computes its windows over the same cached rows and reduces them to one checksum. So every result is computed,
+and none is transferred. "WINDOW BY" and "Spark in order" return their rows in order; "any order" and all others do not.
+"Spark SQL" is OVER with Spark's segment tree on, or for tumbling windows the equivalent window functions and GROUP BY.
+The nested loop is the paper's rewrite of unbounded windows: a join of starts, ends and rows. The engines take turns,
+and the best time of each counts. `--cpu` measures the processor time of all their processes, which other programs on
+the machine influence less. Rows: `stations` series of equal length; a threshold of `cold` (of 1000) gives windows of
+about 1000 / (1000 - cold) rows.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def contests(lengths: list[int], colds: list[int]) -> Iterator[Contest]:
 
 
 def rows(spark: Any, count: int, stations: int) -> Any:
-    """Return `count` rows of `stations` series: a day with gaps, and a value from 0 to 999."""
+    """Return `count` rows of `stations` series: days with gaps, and values from 0 to 999."""
     return spark.range(count).selectExpr(
         f"id % {stations} AS station",
         f"id div {stations} * 2 + pmod(xxhash64(id, 1), 2) AS day",

@@ -159,7 +159,7 @@ def excused(finding: Finding) -> bool:
 
 
 def main() -> int:
-    """Print what is above the budget; exit with 1 if there is any."""
+    """Print the findings above the budget. Return 1 if there are any."""
     parser = argparse.ArgumentParser(prog="python -m tools.prose", description=__doc__.split("\n")[0])
     parser.add_argument(
         "--list", metavar="RULE", action="append", default=[], help="print the findings of rules that begin so"

@@ -20,9 +20,8 @@ from belvedere.store.system import TABLE
 
 
 def filling_text(catalog: Catalog, reader: AnsweringReader) -> str | None:
-    """Return which views of a catalog are being filled and how far; None if there are none or the store does not
-    answer.
-    """
+    """Return a sentence about the views being filled, with their progress; None without such views or an answer of the
+    store."""
     found = None
     with contextlib.suppress(BelvedereError):
         found = reader.document(DOCUMENT)

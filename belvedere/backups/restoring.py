@@ -37,8 +37,8 @@ def restore_backup(source: Path, url: str, intake: Path, state: Path | str | Non
     """Return the backup's contents, and how many records the original store's journal in `intake` has beyond the
     backup.
 
-    `state` is the folder or URL for the operators' state, None for beside the store. Raises B7101 if the store exists,
-    B7102 if the backup is damaged, B7103 if it is of another database or version.
+    `state` is the folder or URL for the operators' state, None for a folder beside the store. Raises B7101 if the store
+    exists, B7102 if the backup is damaged, B7103 if it is of another database or version.
     """
     contents = read_contents(source)
     _check_kind(contents, url)

@@ -56,8 +56,8 @@ def take_backup(url: str, intake: Path, target: Path, root: Path | str | None = 
 
     `root` is the location of its state if the project file sets one.
 
-    Raises B7001, B7005, B7014 if there is no store, B7063 before its first epoch, B7061 if state files are missing,
-    B7104 if the folder cannot hold the backup.
+    Raises B7001, B7005 or B7014 if there is no store, and B7063 before its first epoch. Raises B7061 if state files are
+    missing, and B7104 if the folder cannot hold the backup.
     """
     _empty(target)
     try:

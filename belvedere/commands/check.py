@@ -73,8 +73,7 @@ def command(
 
 
 def _is_wrong(found: Sequence[Diagnostic]) -> bool:
-    """Return whether a script, or its project file, has errors of its own, besides those of a source and their
-    consequences."""
+    """Return whether there are errors, and no error of a source, which may cause the others."""
     errors = [d for d in found if d.severity is Severity.ERROR]
     return bool(errors) and not any(d.code.startswith("B6") for d in errors)
 

@@ -35,7 +35,7 @@ def _project(script: Path) -> ProjectSettings:
 
 
 def _store(script: Path, given: str | None) -> str:
-    """Return the URL of a script's store: the editor's setting, a relative file being beside the project file, else the
+    """Return the URL of a script's store: the editor's setting (a relative path starts at the project file), else the
     project's."""
     from belvedere.store import located  # imported when the command runs, not for its help
 

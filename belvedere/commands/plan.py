@@ -115,7 +115,7 @@ def deployment_of(
 def _files_gone(
     store: Store, ids: Iterable[str], catalog: Catalog, project: ProjectSettings | None
 ) -> dict[str, tuple[int, int]]:
-    """Return for each input whose files were read the number of missing files, and of all files."""
+    """Return, per input of files, the number of missing files and of all files."""
     if not any(t.name == FILES.name for t in store.tables()):
         return {}
     reader = store.reader()

@@ -82,7 +82,7 @@ class Source:
     """
 
     def declared(self, table: str) -> Mapping[str, Any]:
-        """Return the section `[sources.name.tables.T]` of a table, whatever its case; empty if there is none."""
+        """Return the section `[sources.name.tables.T]` of a table, in any case; empty if there is none."""
         return next((d for n, d in self.tables.items() if n.casefold() == table.casefold()), {})
 
 

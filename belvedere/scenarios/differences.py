@@ -1,7 +1,7 @@
 """Comparison of two text tables: which rows are equal, and which cells of the others differ.
 
 In: the expected and the actual lines. Out: lines of one table: `  ` before an equal row, `-` before an expected row,
-`+` before an actual row, and below such a pair `^` under the cells that differ. Column widths are ignored.
+`+` before an actual row. A line below such a pair has `^` under the cells that differ. Column widths are ignored.
 """
 
 from __future__ import annotations

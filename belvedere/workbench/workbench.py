@@ -312,8 +312,8 @@ class Workbench:
     def why(self, view: str, key: Mapping[str, Any], *, depth: int = 1, size: int = SAMPLE) -> Why:
         """Return the rows from which the row of a view with these values was computed: in each view, and in each input.
 
-        `size` is the number of shown rows per relation, beside their total number. With `depth` 2 or more the rows of
-        the views below are traced too. Raises B8111 or B8112 if no row, or more than one, has the values.
+        `size` is the maximum number of shown rows per relation; their total number is shown too. With `depth` 2 or more
+        the rows of the views below are traced too. Raises B8111 or B8112 if no row, or more than one, has the values.
         """
         id_ = relation_named(self.catalog, str(view))
         with self._query_runner() as query_runner:

@@ -1,8 +1,8 @@
 """Tokens of callers: JSON Web Tokens (RFC 7519), signed by an issuer that `[api.jwt]` of the project file trusts.
 
-In: the rules of the project file, a token. Out: its claims. A token is valid if it has not expired, its issuer and
-audience match the rules, and one of the keys signed it by an algorithm that both the rules and the key allow. Of the
-header only `kid` selects a key: `jku`, `jwk` and `x5u` are ignored.
+In: the rules of the project file, a token. Out: its claims. A token is valid if it has not expired, and its issuer and
+audience match the rules. One of the keys must have signed it, by an algorithm that both the rules and the key allow. Of
+the header only `kid` selects a key: `jku`, `jwk` and `x5u` are ignored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Metrics of each view and input for `/metrics`, in the Prometheus text format.
 
-In: the status that a caller may see, and the epoch's row. Out: families of samples with a label `view` or `input`: as
-many series as there are views and inputs, whatever their rows. It reads only the last epoch's row.
+In: the status that a caller may see, and the epoch's row. Out: families of samples with a label `view` or `input`: one
+series per view and input, independent of their rows. It reads only the last epoch's row.
 """
 
 from __future__ import annotations

@@ -61,9 +61,8 @@ class StreamMessage(NamedTuple):
 
 
 class How(NamedTuple):
-    """Format of values: event columns with objects `whole` as stored, whatever is selected of them; 64-bit integers as
-    strings (`longs`).
-    """
+    """Format of values: with `whole`, objects in event columns as stored, independent of the selection; 64-bit integers
+    as strings (`longs`)."""
 
     whole: bool = False
     longs: bool = False

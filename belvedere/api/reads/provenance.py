@@ -99,7 +99,7 @@ InThread = Callable[[Callable[[], dict[str, Any]]], Awaitable[dict[str, Any]]]
 class Provenance:
     """Provenance for one catalog.
 
-    `whole` is the reader for tables, apart from the reader of requests; without it questions are rejected.
+    `whole` is the reader for tables, which is separate from the reader of requests; without it questions are rejected.
     """
 
     def __init__(self, catalog: Catalog, model: Model, whole: LazyReader[Reader] | None, in_thread: InThread):

@@ -83,7 +83,7 @@ class RestRequest:
 
 
 class Requests:
-    """Reads requests for one model."""
+    """Converts the paths and query strings of one model's requests to `RestRequest`s."""
 
     def __init__(self, model: Model, limits: Limits):
         self._model, self._limits = model, limits
