@@ -59,6 +59,10 @@ from belvedere.workbench.notebook_page import workbench_html
 class Workbench:
     """A script with a store, run epoch by epoch. Several Workbenches can share one Spark session.
 
+    - `script`: the text of the script. `store`: the URL of the store; `sqlite://` is a temporary SQLite file.
+    - `spark`: a Spark session; None: the running local session, or a new one.
+    - `options`: switches of optimizations. `project`: the settings of a project file (`belvedere.toml`).
+
     Add input with `insert`, `delete`, `bound`, `open` and `close`, and run an epoch with `step`. Read results with
     `rows`, `changes`, `query`, `graphql` and `rest`, and compare them with `batch`. Raises BelvedereError with the
     script's diagnostics if it does not compile.
@@ -139,9 +143,10 @@ class Workbench:
         """Insert rows into an input in the next epoch. If a row is not valid, this raises BelvedereError and takes no
         row.
 
-        `rows` are dicts, or a frame of pandas, Polars, Arrow or Spark, or any object with Arrow's PyCapsule interface.
-        `producer` names the sender of the rows. `claims` are the claims of the caller's token. Rows below the stream's
-        bound are late. If the stream rejects late rows, this raises B5024 and takes the other rows.
+        `table` is the name of the input; an unknown one raises B6012. `rows` are dicts, or a frame of pandas, Polars,
+        Arrow or Spark, or any object with Arrow's PyCapsule interface. `producer` names the sender of the rows.
+        `claims` are the claims of the caller's token. Rows below the stream's bound are late. If the stream rejects
+        late rows, this raises B5024 and takes the other rows.
         """
         source = find_input(self.catalog, str(table))
         self._take(source, rows_of_program(source, rows), 1, producer, claims)
@@ -150,7 +155,7 @@ class Workbench:
         """Delete rows of an input in the next epoch. `rows` are dicts or a frame.
 
         If the table has a primary key, rows are found by key. Otherwise each given row deletes one row with equal
-        columns.
+        columns. Raises B6011 if the input is a stream.
         """
         source = find_input(self.catalog, str(table))
         if source.append_only:
@@ -185,8 +190,8 @@ class Workbench:
     ) -> None:
         """Set a rowtime bound: no later row of the producer is below `time` (`strict`: nor equal to it).
 
-        `time` is a datetime, ISO 8601 text, or seconds since 1970. `column` is an event-time column, None for the
-        first.
+        `time` is a datetime, ISO 8601 text, or seconds since 1970; a time without zone is UTC. `column` is an
+        event-time column of the stream, None for the first. Raises B6016 if `time` is not a time.
         """
         at = microseconds(_time(time))
         self._intake.bound(
@@ -211,7 +216,11 @@ class Workbench:
     # --- epochs
 
     def clock(self, time: Any) -> None:
-        """Set now() for the following epochs. Raises B6013 if `time` is before the present clock."""
+        """Set now() for the following epochs; by default it is the real time.
+
+        `time` is a datetime, ISO 8601 text, or seconds since 1970; a time without zone is UTC. Raises B6013 if it is
+        before the present clock, B6016 if it is not a time.
+        """
         instant = _time(time)
         if self._clock is not None and instant < self._clock:
             raise fail("B6013", f"the clock cannot go back from {self._clock} to {instant}")
@@ -219,7 +228,11 @@ class Workbench:
         self._take_early()
 
     def step(self) -> int:
-        """Run one epoch, also without input, and return its number."""
+        """Run one epoch, also without input, and return its number.
+
+        The epoch processes all rows, deletions and bounds since the last one. If a view fails, `on_error` decides: by
+        default this raises BelvedereError, and the epoch is rolled back.
+        """
         now = self._clock or datetime.now(UTC)
         self._take_early()
         waiting = self._intake.waiting()
@@ -240,7 +253,7 @@ class Workbench:
         return microseconds(self._clock or datetime.now(UTC))
 
     def restart(self) -> None:
-        """Close the engine and the store, and open them again from the last epoch."""
+        """Close the engine and the store, and continue from the last epoch, like a new process."""
         url = self.store.url
         self.engine.close()
         self.store.close()
@@ -250,9 +263,11 @@ class Workbench:
     # --- answers
 
     def rows(self, view: str, as_of: int | datetime | str | None = None) -> RowList[dict[str, Any]]:
-        """Return the rows of a view as the store serves them: a list of dicts.
+        """Return the rows of a view as the store serves them: a list of dicts by column name, in the view's order.
 
-        With `as_of`, return its state after that epoch (a number), or after the last epoch at or before a time.
+        With `as_of`, return its state after that epoch (a number), or after the last epoch at or before a time (a
+        datetime or ISO 8601 text). `to_arrow`, `to_pandas` and `to_polars` of the list return the rows as frames.
+        Raises B2001 if there is no such view, B7050 if it is private and not stored.
         """
         id_ = self._relation(view)
         table, arranged = self.engine.tables.by_name.get(id_), self.engine.tables.plan.arranged.get(id_)
@@ -285,7 +300,11 @@ class Workbench:
             reader.close()
 
     def changes(self, view: str) -> RowList[tuple[dict[str, Any], int]]:
-        """Return the changes of the last epoch in the view: rows with weight +1 or -1."""
+        """Return the changes of a view in the last epoch: pairs of a row and its weight.
+
+        The weight is +1 for a row that the epoch added, and -1 for one that it removed. Raises B2001 if there is no
+        such view, B7050 if it is computed on read.
+        """
         if self._relation(view) in self.catalog.placement.at_read:
             hint = "write /*+ maintain */ before its definition"
             raise fail("B7050", f'"{view}" is computed at read time, so its changes are not recorded', hint=hint)
@@ -298,9 +317,10 @@ class Workbench:
         return RowList(pairs, rows.append_column(WEIGHT, delta[WEIGHT]))
 
     def query(self, sql: str) -> QueryRows:
-        """Return the rows of one query over the served tables and views, computed by Spark in batch.
+        """Return the rows of one SQL query over the served tables and views, computed by Spark in batch.
 
-        `now()` is the clock of the last epoch. Raises BelvedereError with positions in the query if it is not valid.
+        The result is a sequence of dicts in the query's order, with `to_arrow`, `to_pandas` and `to_polars`. `now()` is
+        the clock of the last epoch. Raises BelvedereError with positions in the query if it is not valid.
         """
         catalog, template, read = compile_over(
             _text(sql, "a query", 'write "SELECT ... FROM View"'), self.engine.tables.by_name, self._project
@@ -312,8 +332,9 @@ class Workbench:
     def why(self, view: str, key: Mapping[str, Any], *, depth: int = 1, size: int = SAMPLE) -> Why:
         """Return the rows from which the row of a view with these values was computed: in each view, and in each input.
 
-        `size` is the maximum number of shown rows per relation; their total number is shown too. With `depth` 2 or more
-        the rows of the views below are traced too. Raises B8111 or B8112 if no row, or more than one, has the values.
+        `key` is a dict of column values. `size` is the maximum number of shown rows per relation; their total number is
+        shown too. With `depth` 2 or more the rows of the views below are traced too. Raises B8111 or B8112 if no row,
+        or more than one, has the values.
         """
         id_ = relation_named(self.catalog, str(view))
         with self._query_runner() as query_runner:
@@ -321,11 +342,10 @@ class Workbench:
             return why(query_runner, id_, row, epoch, depth=depth, size=size)
 
     def why_not(self, view: str, key: Mapping[str, Any], *, size: int = SAMPLE) -> WhyNot:
-        """Return why a view has no row with these values: the operators that drop the rows for it. `key` may use any
-        columns.
+        """Return why a view has no row with these values: the operators that drop the rows for it.
 
-        On each path down from the view it is the first operator that receives such rows and does not pass them on.
-        `size` is the number of shown rows that nearly match.
+        `key` is a dict of values of any columns. On each path down from the view the result names the first operator
+        that receives such rows and does not pass them on. `size` is the maximum number of shown rows that nearly match.
         """
         id_ = relation_named(self.catalog, str(view))
         with self._query_runner() as query_runner:
@@ -343,11 +363,14 @@ class Workbench:
             reader.close()
 
     def batch(self, view: str) -> RowList[dict[str, Any]]:
-        """Return the rows of a view recomputed by Spark from all input so far: the expected result of `rows`."""
+        """Return the rows of a view recomputed by Spark from all input so far, in the form of `rows`.
+
+        This is the expected result of `rows`; doubles may differ by 1e-9 relative.
+        """
         return self.batches([view])[view]
 
     def batches(self, views: Iterable[str]) -> dict[str, RowList[dict[str, Any]]]:
-        """Return `batch` of several views, with as few queries as possible."""
+        """Return the results of `batch` by view, with as few Spark queries as possible."""
         ids = {view: self._relation(view) for view in views}
         now = self.engine.last.clock or self._clock or datetime.now(UTC)
         answers = self._batch.answers(list(dict.fromkeys(ids.values())), now)
@@ -362,9 +385,10 @@ class Workbench:
         claims: Mapping[str, Any] | None = None,
         role: str | None = None,
     ) -> dict[str, Any]:
-        """Return the GraphQL API's answer as a dict, for a caller with a role and with the claims of a token.
+        """Return the GraphQL API's answer as a dict: `{"data": ..., "extensions": ...}` or `{"errors": [...]}`.
 
-        With `role` None the caller sees everything.
+        `variables` are the variables of the query. `claims` are the claims of the caller's token, and `role` is the
+        caller's role; with None the caller sees everything.
         """
         text = _text(query, "a request", 'write "{ view { column } }"')
         from belvedere.api import execute_graphql  # a slow import that few notebooks need
@@ -380,8 +404,10 @@ class Workbench:
             reader.close()
 
     def rest(self, address: str, claims: Mapping[str, Any] | None = None) -> Any:
-        """Return the answer of `GET /rest/<address>` to a caller with these token claims: a list of rows, a row, or a
-        problem document."""
+        """Return the answer of `GET /rest/<address>`: a list of rows, a row, or a problem document (RFC 9457).
+
+        `claims` are the claims of the caller's token.
+        """
         from belvedere.api import execute_rest  # a slow import that few notebooks need
 
         reader = self.store.reader()
