@@ -34,7 +34,7 @@ class Aggregate(Node):
     final_time: str | None = field(default=None, repr=False)
     """Name of the hidden aggregate with the latest time at which the rows of a group are final, if there is one.
 
-    A change that has a bound on this time replaces a row whose time was not below it. Bounds on the keys cover new rows.
+    A change with a bound on this time replaces a row whose time was not below it. Bounds on the keys cover new rows.
     """
 
     @cached_property

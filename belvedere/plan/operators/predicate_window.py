@@ -215,7 +215,7 @@ class PredicateWindow(Node):
     Such a window is final at once, but a group of windows by this time would not be.
     """
     hidden_times: frozenset[str] = field(default=frozenset(), repr=False)
-    """Names of hidden columns with a time that decides whether a window is final. They give no bound for added windows."""
+    """Names of hidden columns with a time that decides whether a window is final, but is no bound for added windows."""
 
     @cached_property
     def schema(self) -> Schema:
@@ -347,7 +347,10 @@ def _shows_end(output: specs.ResultColumn) -> bool:
 
 
 def final_times(resume: Resume) -> dict[Place, int]:
-    """The tuples, (side, role), of which one must be so far below the bound that a window with it is final; none where none says it."""
+    """Return tuples as (side, role) with the distance below the bound from which a window with the tuple is final.
+
+    One of them is enough; the result is empty if no tuple decides this.
+    """
     if resume.end is not WindowEnd.CONDITION:
         return {}
     if Neighbour.NEXT not in resume.neighbours:

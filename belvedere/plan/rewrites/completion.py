@@ -41,7 +41,7 @@ def with_completion(
 
 
 def _with_windows(id_: str, views: Callable[[str], Node | None]) -> Node | None:
-    """Return the plan of a view over WINDOW BY or window functions; None if its rows depend on the epochs of its input."""
+    """Return the plan of a view over WINDOW BY or window functions; None if its rows depend on its input's epochs."""
     plan = views(id_)
     if plan is None:
         return None

@@ -1,8 +1,9 @@
 """Hidden columns of times: a row of a query is final if all of its times are below the bound.
 
-In: a plan whose rows depend on later rows: window functions that look ahead, WINDOW BY. Out: the plan with these columns, which
-projections, filters, time windows, groups and joins carry upwards. A group is final once its rows are and no further row can join it. So
-its keys must not change when its rows do: `lasting` are the columns that all versions of a row share.
+In: a plan whose rows depend on later rows: window functions that look ahead, WINDOW BY. Out: the plan with these
+columns, which projections, filters, time windows, groups and joins pass upwards. A group is final once its rows are
+final and no further row can join it. So its keys must not change when its rows do: `lasting` are the columns that all
+versions of a row share.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def _grouped(plan: Aggregate, known: Known) -> FinalColumns | None:
 
 
 def _joined(plan: Join, known: Known) -> FinalColumns | None:
-    """Require both sides to be final. A side without such columns is final when a time of its own is below the bound."""
+    """Require both sides to be final. A side without such columns is final when one of its times is below the bound."""
     sides = [final_columns(i, known) for i in plan.inputs]
     if plan.kind is not JoinKind.INNER or plan.versions is not None or sides == [None, None]:
         return None
@@ -200,7 +201,7 @@ def _with_end_times(window: PredicateWindow) -> FinalColumns | None:
 
 
 def _lasting_results(window: PredicateWindow, resume: Resume) -> frozenset[str]:
-    """Return the results that never change: those of the label or start. Empty if windows without an end are no rows."""
+    """Return the results that never change, of label or start; none if windows without an end have no rows."""
     if window.spec.only:
         return frozenset()
     found = (o for o in window.spec.outputs if isinstance(o, Gather) and o.side == resume.opening[0])

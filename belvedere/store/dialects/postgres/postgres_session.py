@@ -52,10 +52,12 @@ HOLDERS = """
 SELECT a.pid, a.usename::text, a.application_name, a.state, date_trunc('second', a.xact_start)::text,
   string_agg(DISTINCT c.relname::text, ', ')
 FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_stat_activity a ON a.pid = l.pid
-WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND l.granted AND c.relkind IN ('r', 'v')
-AND c.relnamespace IN (
+WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+AND l.granted AND c.relkind IN ('r', 'v') AND c.relnamespace IN (
   SELECT oid FROM pg_namespace
-  WHERE nspname IN (current_schema(), CASE current_schema() WHEN 'public' THEN 'views' ELSE current_schema() || '_views' END)
+  WHERE nspname IN (
+    current_schema(), CASE current_schema() WHEN 'public' THEN 'views' ELSE current_schema() || '_views' END
+  )
 )
 AND a.pid NOT IN (SELECT json_array_elements_text(?::json)::int)
 GROUP BY a.pid, a.usename, a.application_name, a.state, a.xact_start ORDER BY a.xact_start LIMIT 1

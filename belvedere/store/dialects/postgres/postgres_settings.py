@@ -15,7 +15,8 @@ from belvedere.store.system import EPOCH
 OWN_SCHEMA = f"""
 SELECT set_config('search_path', quote_ident(coalesce((
   SELECT found.name FROM unnest(current_schemas(false)) WITH ORDINALITY AS found(name, place)
-  WHERE current_setting('search_path') ~ '^\\s*"\\$user"' AND to_regclass(format('%I.%I', found.name, {literal(EPOCH)})) IS NOT NULL
+  WHERE current_setting('search_path') ~ '^\\s*"\\$user"'
+  AND to_regclass(format('%I.%I', found.name, {literal(EPOCH)})) IS NOT NULL
   ORDER BY found.place LIMIT 1
 ), current_schema()::text)), false) WHERE current_schema() IS NOT NULL
 """

@@ -31,7 +31,8 @@ FROM pg_class c CROSS JOIN aclexplode(c.relacl) x LEFT JOIN pg_roles r ON r.oid 
 WHERE c.oid = to_regclass(?) AND x.grantee <> c.relowner
 UNION ALL
 SELECT r.rolname::text, x.privilege_type, a.attname::text, x.is_grantable
-FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid CROSS JOIN aclexplode(a.attacl) x LEFT JOIN pg_roles r ON r.oid = x.grantee
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid CROSS JOIN aclexplode(a.attacl) x
+LEFT JOIN pg_roles r ON r.oid = x.grantee
 WHERE c.oid = to_regclass(?) AND NOT a.attisdropped AND x.grantee <> c.relowner
 """
 
