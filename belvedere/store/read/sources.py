@@ -99,7 +99,8 @@ class Sources(Parameters):
     def relation(self, query: StoreQuery) -> str:
         if query.plan is None:
             return self.visible_rows(query.relation, query.as_of)
-        return f"({print_plan(query.plan, self.dialect, self.arguments(query.arguments), self.value, rows=self.visible_rows)})"
+        arguments = self.arguments(query.arguments)
+        return f"({print_plan(query.plan, self.dialect, arguments, self.value, rows=self.visible_rows)})"
 
     def visible_rows(self, relation: str, as_of: Instant | None = None) -> str:
         """Return the rows of a relation, now or in an earlier state, that the read can see.
