@@ -64,7 +64,7 @@ class Metadata:
 
 @dataclass(frozen=True)
 class SourceTable:
-    """What an import reads: a source of the project file and the table's name in it, with options."""
+    """The table that an import reads: a source of the project file and the table's name in it, with options."""
 
     source: str
     table: str

@@ -143,7 +143,7 @@ class TaskArrangement:
 def opened(snapshot: ArrangementSnapshot, part: tuple[int, int] = (0, 1)) -> Iterator[TaskArrangement | None]:
     """Open the arrangement of a snapshot; None if this process cannot see the folder.
 
-    `part`: only this part of so many parts of its runs.
+    `part`: index of a part of its runs, and number of parts.
     """
     files = _files_of(snapshot.folder, snapshot.remote)
     if snapshot.remote is None and not (snapshot.folder / snapshot.place.file).exists():

@@ -141,7 +141,7 @@ class Run:
     dead_places: tuple[FileRange, ...] = ()
     """Places of the positions that were dead at the last commit."""
     unread: tuple[FileRange, ...] = ()
-    """Those of `dead_places` and `died_apart` that were not read yet."""
+    """Places in `dead_places` and `died_apart` that have not been read yet."""
     carried: Positions = field(default_factory=lambda: NONE)
     """Dead positions of a merged run that no epoch has written yet."""
     carried_place: FileRange | None = None
