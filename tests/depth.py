@@ -1,5 +1,4 @@
-"""How many examples a property is tried on: all at night and where a file is run by itself, a twelfth by day; and on
-which store.
+"""The number of examples per property test, and its store: all at night or for a single file, a twelfth by day.
 
 Mark such a test `deep`: `make nightly` runs it too.
 """

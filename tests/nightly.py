@@ -1,4 +1,4 @@
-"""The long tests, in slices that run alone: `make nightly SLICE=kills`.
+"""The long tests in separate slices: `make nightly SLICE=kills`.
 
 In: the names of slices, or none for all of them. Out: each slice run by pytest within its minutes, a table at the end,
 and exit code 1 if one failed. A slice takes its test files in the order of a seed, the date, until its minutes are

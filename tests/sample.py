@@ -1,4 +1,4 @@
-"""A part of many tests, another one each day: files in the order of a seed until the time is over.
+"""A part of many tests, different each day: files in a seeded order until a time limit.
 
 In: `--sample MINUTES` and perhaps `--seed`, given by `make nightly`. Out: tests that are not begun after that time are
 skipped, with the reason. The seed is the date, and is printed: `--seed 2026-11-27` runs the same files again.

@@ -1,4 +1,4 @@
-"""The tests of `make test` that need Spark, Postgres or a browser, and what they show of an installation.
+"""The tests of `make test` that need Spark, Postgres or a browser, and the features that they cover.
 
 A test says by `@pytest.mark.smoke("rule linear", "command run")` what it runs for real; `tests/project/test_smoke.py`
 compares that with the registries of rules, connectors, commands and databases. A test that only helps to find faults

@@ -1,5 +1,4 @@
-"""Spark's answers to many queries in few jobs: each query is a branch of a `UNION ALL` of its number and its rows as
-JSON.
+"""Spark's answers to many queries in few jobs: each query is a branch of a `UNION ALL` with its number and JSON rows.
 
 In: queries, over tables that the session has. Out: for each query its columns (by analysis alone) and its rows as
 values that compare, or the error with which Spark refuses it or fails on its rows. A job that fails is cut in halves

@@ -1,5 +1,4 @@
-"""A catalog built by hand, and rows for it: monitoring groups with nested machines, hourly readings, every type of
-column."""
+"""A catalog and rows for it: monitoring groups with nested machines and hourly readings, and columns of every type."""
 
 from __future__ import annotations
 

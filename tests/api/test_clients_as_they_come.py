@@ -1,5 +1,4 @@
-"""What clients that people have send of themselves: headers, tokens that end, compressed bodies, addresses with a slash
-or too long."""
+"""Behaviour of real clients: their headers, expiring tokens, compressed bodies, URLs with a slash or too long."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the store computes for clients is what Spark computes: aggregates beside a view that groups, filters beside
-views that join.
+"""The store computes the same for clients as Spark: aggregates of grouping views, filters on joining views.
 
 The views are one stored and one that is computed at read time; empty at first, then with NULL, NaN, infinities and
 letters of other scripts.

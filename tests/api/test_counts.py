@@ -1,5 +1,4 @@
-"""What the API counts of each view and template: over all processes, for people, and into the store with the next
-epoch."""
+"""Counters of the API per view and template: over all processes, in the metrics, and in the store after an epoch."""
 
 from __future__ import annotations
 

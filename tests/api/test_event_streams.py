@@ -1,5 +1,4 @@
-"""GraphQL subscriptions over SSE: each event once, in order, as epochs are committed; from a number on; with
-arguments."""
+"""GraphQL subscriptions over SSE: each event once and in order, after each commit; resumed; with arguments."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""No request of REST or of a tool holds up the others: no step of the event loop takes 50 ms of processor time
-(GraphQL: `test_loop`)."""
+"""No step of REST or of a tool blocks the event loop for 50 ms of processor time (GraphQL: `test_loop`)."""
 
 from __future__ import annotations
 

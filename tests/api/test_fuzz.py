@@ -1,5 +1,4 @@
-"""Requests that nobody would write: each is answered as the API answers, none by a failure inside the server, none
-late."""
+"""Random malformed requests: each gets an answer in the API's form, without internal errors and in time."""
 
 from __future__ import annotations
 

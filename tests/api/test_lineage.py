@@ -1,4 +1,4 @@
-"""The lineage of a script, how its views are kept, and the status as it changes: what the console asks beside
+"""The lineage of a script, how its views are maintained, and the changing status: data of the console besides
 GraphQL."""
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Whole numbers of 64 bits as texts, where a client asks for them: everywhere the same, by one wish or by the project
-file."""
+"""64-bit integers as strings on request: the same everywhere, by a request's preference or by the project file."""
 
 from __future__ import annotations
 

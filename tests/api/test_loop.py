@@ -1,5 +1,4 @@
-"""No request holds the event loop for more than 50 ms, however nasty it is: what takes longer is done in threads, in
-small steps."""
+"""No request blocks the event loop for more than 50 ms: longer work runs in threads, or in small steps."""
 
 from __future__ import annotations
 

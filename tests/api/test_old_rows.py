@@ -1,5 +1,4 @@
-"""Events that tell of a row as it was (`_old`): a role's condition is asked of both rows, on both databases; Python
-says which are seen."""
+"""Events with old rows (`_old`): a role's condition applies to both rows, on both databases; Python is the oracle."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""OpenAPI: the document is valid and says what is served; what schemathesis makes of it is answered as it says, never
-with 500."""
+"""The OpenAPI document is valid and complete; requests that schemathesis generates get documented answers, never
+500."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Pushes over HTTP, through serving processes to the ingest service here: statuses, hints, the examples of
-docs/reference/pushes.md."""
+"""Pushes over HTTP through serving processes: statuses, hints, and the examples of docs/reference/pushes.md."""
 
 from __future__ import annotations
 

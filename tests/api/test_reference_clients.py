@@ -1,5 +1,4 @@
-"""The reference clients of JavaScript against a server: graphql-sse, graphql-ws, eventsource, and the audits of
-graphql-http."""
+"""The reference clients of JavaScript against a server: graphql-sse, graphql-ws, eventsource, graphql-http's audits."""
 
 from __future__ import annotations
 

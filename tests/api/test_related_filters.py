@@ -1,5 +1,4 @@
-"""Filters over relationships: `some` and `none` of the related rows, nested and combined, against rows that Python
-chooses."""
+"""Filters on related rows: `some` and `none`, nested and combined; Python is the oracle."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Words that a language reserves, as names of everything that has one: rows, filters, orders, pages, groups,
-relationships, parameters.
+"""Reserved words of languages as names in rows, filters, orders, pages, groups, relationships and parameters.
 
 The rows are those of Python. Every word of SQLite, Postgres, Spark, GraphQL, TypeScript and Python is a table, a column
 of each kind of relation, a relationship, a query template, its parameter and a variable, on both databases.

@@ -1,5 +1,4 @@
-"""Which right each address takes by each method, said once more: a route that is not here fails, and so does one that
-takes another."""
+"""The right of each route and method, listed a second time: a route that is missing here or differs fails."""
 
 from __future__ import annotations
 

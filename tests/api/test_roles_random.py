@@ -1,5 +1,4 @@
-"""Random roles and requests: the answer is that of an API without roles over a store from which the rows that are not
-seen were removed."""
+"""Random roles and requests: answers equal those of an API without roles over a store without the hidden rows."""
 
 from __future__ import annotations
 

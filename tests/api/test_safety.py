@@ -1,5 +1,4 @@
-"""What a server on a network owes its neighbours: no request holds others up, limits of rate and time, headers, an
-orderly end."""
+"""Safety of a server on a network: no request blocks others, limits of rate and time, headers, an orderly shutdown."""
 
 from __future__ import annotations
 

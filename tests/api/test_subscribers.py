@@ -1,5 +1,4 @@
-"""Subscriptions with arguments, maintained: each subscriber sees the events of all that its arguments choose, whatever
-the epochs."""
+"""Maintained subscriptions with arguments: each subscriber gets all events that its arguments select."""
 
 from __future__ import annotations
 

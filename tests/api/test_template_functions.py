@@ -1,5 +1,4 @@
-"""What query templates compute when they are read is what Spark computes for a view of the same query, on both
-stores."""
+"""Query templates compute the same at request time as Spark does for a view of the same query, on both stores."""
 
 from __future__ import annotations
 

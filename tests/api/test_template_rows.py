@@ -1,5 +1,4 @@
-"""A query template that only chooses rows of a view gives rows of the view's type: with relationships, a filter and an
-order."""
+"""Query templates that select rows of a view return the view's type, with relationships, a filter and an order."""
 
 from __future__ import annotations
 

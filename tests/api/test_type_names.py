@@ -1,5 +1,4 @@
-"""Types whose names differ by the size of letters alone are one class where a generator of code gives classes large
-ones."""
+"""Types with names that differ only in case, for code generators that capitalize type names."""
 
 from __future__ import annotations
 

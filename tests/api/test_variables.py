@@ -1,5 +1,4 @@
-"""The verdict on a value does not depend on what was asked before: as a variable, as a literal, with and without a plan
-that is kept."""
+"""The validation of a value does not depend on earlier requests, nor on whether it is a variable or a literal."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A view's own order, as it is served: endpoint, pages, template, relationship, REST's page by cursor, Workbench,
-store, export."""
+"""A view's own order wherever it is served: endpoint, pages, template, relationship, REST, Workbench, store, export."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`/rest/<view>/<key>/why`, `/rest/<view>/why-not` and their tools: rows of what is served are told, to who may see all
-of it."""
+"""`/rest/<view>/<key>/why`, `/rest/<view>/why-not` and their tools show served rows to callers who may see all of
+them."""
 
 from __future__ import annotations
 

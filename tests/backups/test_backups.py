@@ -1,5 +1,4 @@
-"""`belvedere backup` and `belvedere restore`: a store as of one epoch, with state and journal, on both databases and
-under load."""
+"""`belvedere backup` and `belvedere restore` of one epoch, with state and journal, on both databases and under load."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A store's folders are found by its id: stores side by side, renamed, copied, restored, and made before they had
-one."""
+"""A store's folders are found by its id: several stores, renamed, copied, restored, and without an id."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The clients of Python: installed once by pip into a folder of the user's cache, then run in a process that sees them
-first.
+"""The Python clients: installed once by pip into the user's cache, and run in a separate process.
 
 In: `tests/clients/python` with its held versions. Out: what each client was told. Without pip, tests that need them are
 skipped.

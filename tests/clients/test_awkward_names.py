@@ -1,5 +1,4 @@
-"""Clients of JavaScript over scripts whose every name is a word that some language reserves: rows, caches, generated
-types."""
+"""Clients of JavaScript over scripts whose names are reserved words of a language: rows, caches, generated types."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Clients that people have, as they come, against one script with all types: Apollo, urql, graphql-ws, codegen, gql,
-postgrest, MCP.
+"""Real clients against one script with all types: Apollo, urql, graphql-ws, codegen, gql, postgrest, MCP.
 
 Python says what is right. The clients of JavaScript are a node project with a lock file, those of Python have packages
 of held versions; each are run once by one process. The store is written by hand, so that no Spark is needed.

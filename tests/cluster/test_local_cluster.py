@@ -1,5 +1,4 @@
-"""Executors in processes of their own, each in its own folder, which a local master hides; what is told of a cluster
-that will not do."""
+"""Executors in separate processes, each with its own folder, unlike in local mode; messages of unusable clusters."""
 
 from __future__ import annotations
 

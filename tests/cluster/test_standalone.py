@@ -1,5 +1,5 @@
-"""A standalone cluster with two workers: views are DuckDB's answers, also when a worker, the driver or the database
-dies in an epoch."""
+"""A standalone cluster with two workers: views equal DuckDB's answers, also if a worker, the driver or the database
+dies."""
 
 from __future__ import annotations
 

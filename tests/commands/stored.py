@@ -1,5 +1,4 @@
-"""Stores for tests of commands: the tables of a script with rows that are given, as one epoch has left them. No
-Spark."""
+"""Stores for tests of commands: the tables of a script with given rows, as of one epoch, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands for real, on one project that `init` makes and `run --once` fills; `calibrate` and `lsp` have their tests
+"""All commands on one project that `init` creates and `run --once` fills; `calibrate` and `lsp` are tested
 elsewhere."""
 
 from __future__ import annotations

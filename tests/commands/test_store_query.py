@@ -1,5 +1,4 @@
-"""`belvedere query --store`: one query, or many at the prompt, over a store that is there. The database answers all of
-these: no Spark."""
+"""`belvedere query --store`: one query, or several at the prompt. The database answers all of them, without Spark."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Conditions of `belvedere why` and `why-not` that no row can fulfil, or several do, on every database. No Spark is
-asked."""
+"""Conditions of `belvedere why` and `why-not` that no row or several rows meet, on every database, without Spark."""
 
 from __future__ import annotations
 

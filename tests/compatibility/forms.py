@@ -1,4 +1,4 @@
-"""Forms of queries that no list has whole: each choice of a clause of SQL++, SPL and SQRL beside each other.
+"""Generated queries that combine the choices of each clause of SQL++, SPL and SQRL.
 
 Out: lists of queries over small tables; whether one is accepted is what the test compares, so that wrong ones are among
 them.

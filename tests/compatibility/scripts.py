@@ -1,5 +1,4 @@
-"""Scripts and queries that are written somewhere in this repository: golden files, pages, examples, and those of other
-tests.
+"""Scripts and queries of this repository: golden files, pages, examples, and those of other tests.
 
 Out: names and texts; of a list of queries, what they read.
 """

@@ -1,4 +1,4 @@
-"""What the compiler makes of a script, as short text: what it refuses, and of each view the columns and the plan.
+"""The compiler's result for a script as short text: errors, and for each view hashes of its columns and plan.
 
 In: a script. Out: a verdict, `V 1f2e3d4c`: after each view's name four digits of a hash of its columns (names, types,
 NULL, key) and four of that of its printed plan; behind `!` the codes of errors. Of a list of queries there is a verdict

@@ -1,5 +1,4 @@
-"""Random rows of all types as CSV and JSON: usual texts, texts that one reader takes and another does not, and damaged
-bytes."""
+"""Random rows of all types as CSV and JSON: usual texts, texts that only one reader accepts, damaged bytes."""
 
 from __future__ import annotations
 

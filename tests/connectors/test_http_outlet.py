@@ -1,5 +1,4 @@
-"""Requests of a sink that posts: each event once as far as the receiver tells, at the receiver's pace, and to nobody
-else."""
+"""Requests of an HTTP sink: each event once if the receiver reports correctly, at the receiver's rate."""
 
 from __future__ import annotations
 

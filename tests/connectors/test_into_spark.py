@@ -1,5 +1,4 @@
-"""One function puts Arrow rows into Spark: large ones are no local relation, over which expressions would be
-interpreted."""
+"""Transfer of Arrow rows to Spark: large ones are not a local relation, whose expressions Spark would interpret."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Tables of sinks that are gone, have other types, or are written by two exports: told, and nothing of it is
-written."""
+"""Sink tables that are missing, have other types, or belong to two exports: reported, and nothing is written."""
 
 from __future__ import annotations
 

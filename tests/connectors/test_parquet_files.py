@@ -1,5 +1,4 @@
-"""Parquet files of types that Spark has not, or that say more than a column keeps: judged row by row, or refused as a
-file."""
+"""Parquet files with types that Spark lacks, or with values beyond their column: rejected by row or as a file."""
 
 from __future__ import annotations
 

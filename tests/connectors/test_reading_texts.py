@@ -1,5 +1,4 @@
-"""Text files are read as they were written: open quotes, other delimiters, names twice, UTF-16, documents, forms of
-times. No JVM."""
+"""Text files in all forms: open quotes, delimiters, duplicate names, UTF-16, documents, forms of times. No JVM."""
 
 from __future__ import annotations
 

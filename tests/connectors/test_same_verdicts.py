@@ -1,5 +1,5 @@
-"""One value, one verdict: pairs of a value and a column's type through every intake, and the values that fit through
-every way out."""
+"""One result per value: pairs of a value and a column type through every intake, and valid values through every
+output."""
 
 from __future__ import annotations
 

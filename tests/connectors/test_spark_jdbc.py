@@ -1,5 +1,4 @@
-"""Tables of Postgres that Spark reads by JDBC: their types, what grows, and what the machine's time zone may not
-change."""
+"""Tables of Postgres that Spark reads by JDBC: their types, appended rows, and independence of the time zone."""
 
 from __future__ import annotations
 

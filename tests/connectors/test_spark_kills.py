@@ -1,5 +1,4 @@
-"""kill -9 of a run that reads tables of Postgres by JDBC, by a column that grows and by versions: nothing is lost,
-nothing comes twice.
+"""kill -9 of a run that reads Postgres by JDBC, by a growing column and by versions: no row is lost or repeated.
 
 The machine is in a zone with summer time, in whose last hour of it the rows' times lie.
 """

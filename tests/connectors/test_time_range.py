@@ -1,5 +1,4 @@
-"""Times that no TIMESTAMP and no DATE holds, and numbers that no DECIMAL holds, in files of each format: rejected with
-their line."""
+"""Times out of the range of TIMESTAMP and DATE, and numbers beyond DECIMAL, in all file formats: rejected by line."""
 
 from __future__ import annotations
 

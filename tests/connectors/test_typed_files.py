@@ -1,5 +1,4 @@
-"""Files whose types fit are read without Spark, and every other row has the verdict that Spark's own expressions give
-it.
+"""Files with matching types are read without Spark; all other rows get the result of Spark's own expressions.
 
 The oracle is the slow way alone: every record through Spark.
 """

@@ -1,5 +1,4 @@
-"""Files whose types fit are read without one call into Spark: no job, no plan, no expression. No JVM is started
-here."""
+"""Files with matching types are read without any call to Spark: no job, no plan, no expression, no JVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs of a value and a column's type, as each intake is given them, and what becomes of them: one table for all
+"""Pairs of a value and a column type in the form of each intake, with the expected result: one table for all
 intakes."""
 
 from __future__ import annotations

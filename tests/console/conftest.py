@@ -1,5 +1,4 @@
-"""A headless Chromium and a service for it. Without a browser the tests are skipped: `tools/setup` installs
-Debian's."""
+"""A headless Chromium and a service for it. Without a browser the tests are skipped; `tools/setup` installs one."""
 
 from __future__ import annotations
 

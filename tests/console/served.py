@@ -1,5 +1,4 @@
-"""A small service for the console's tests: a store with rows, the API's processes, and epochs as a run would commit
-them, without Spark."""
+"""A small service for the console's tests, without Spark: a store with rows, the API's processes, and epochs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Every page in both colours, wide and at 420 pixels: axe finds nothing, nothing sticks out, all is reached by
-keyboard."""
+"""Accessibility of every page in both color schemes, wide and at 420 pixels: axe, overflow, keyboard."""
 
 from __future__ import annotations
 

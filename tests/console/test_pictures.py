@@ -1,5 +1,4 @@
-"""The pictures of the console in docs/pictures: `--update` makes them anew, and without it they fit as long as their
-pages say the same.
+"""The pictures of the console in docs/pictures: `--update` takes them; otherwise the pages must show the same text.
 
 Beside a picture lies what its page says (`tests/console/pictures`), without figures and times.
 """

@@ -1,5 +1,4 @@
-"""The editor: completion, several operations, variables, mistakes with hints, tables, documentation, subscriptions as
-they come."""
+"""The query page: completion, several operations, variables, errors with hints, tables, docs, live subscriptions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Somebody with a role signs in to the console by a JWT: it shows what the role may see, and asks again when a token is
-over."""
+"""The console for a caller with a role and a JWT: it shows what the role may see, and asks again after expiry."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A view's page: rows with order, filters and pages whose address shows the same again; downloads; a chart; its
-definition."""
+"""The page of a view: rows with order, filters and pages in the URL; downloads; a chart; the definition."""
 
 from __future__ import annotations
 

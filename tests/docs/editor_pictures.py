@@ -1,5 +1,4 @@
-"""A picture of an editor that the language server answers: scripts in the colours of the grammar, with what the server
-tells of them.
+"""A picture of an editor with the language server's answers: a script in the grammar's colors.
 
 In: texts of a script, what is shown at a place. Out: the text of an SVG without fonts of other hosts.
 """

@@ -1,4 +1,4 @@
-"""`docs/reference/sql.md`: the SQL surface as tables, made from the table of functions and the parser's lists.
+"""`docs/reference/sql.md`: the supported SQL as tables, generated from the function table and the parser's lists.
 
 In: `FUNCTIONS`, `COUNTED`, `OTHER_STATEMENTS`, the parts of trees that are refused. Out: the page's text. `pytest
 tests/docs --update` writes it; a test compares.

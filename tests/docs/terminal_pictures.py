@@ -1,4 +1,4 @@
-"""A picture of a terminal: what a command prints into one, as SVG.
+"""A picture of a terminal with the output of a command, as SVG.
 
 In: a command, a folder. Out: the text of an SVG without fonts of other hosts, and what of it must stay as it is: words
 and colours, not figures, which differ from run to run.

@@ -1,4 +1,4 @@
-"""The terminals of a page: commands that are run, asked again until they answer, or stay while the page goes on.
+"""The terminals of a page: commands that run once, repeat until they answer, or keep running.
 
 In: the text of a block of `console`, and the words of its fence. Out: an assertion where what is printed is not what
 the page says. A page writes the port 8080; here it is one that is free. With a session of Spark, commands of

@@ -1,5 +1,4 @@
-"""What the compiler resolves and what an editor says of the same names: over scripts and queries of this repository
-they agree.
+"""The compiler and the editor resolve the same names, over scripts and queries of this repository.
 
 An editor reads tokens, so that a statement may be broken: it follows the rules of `belvedere.lang.names` by itself.
 Here each name that a compile resolves is compared with the symbol of the editor at its place.

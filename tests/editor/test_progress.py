@@ -1,5 +1,4 @@
-"""A compile that goes on from the last one tells what a new one tells, after any edits and where sources or other
-scripts have changed."""
+"""A compile that continues from the last one equals a new one, after any edits and changes of sources or imports."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The extension for Visual Studio Code: its files fit together, and its grammar knows the words of the language and no
-others."""
+"""The extension for Visual Studio Code: its files match, and its grammar has exactly the words of the language."""
 
 from __future__ import annotations
 

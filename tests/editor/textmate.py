@@ -1,4 +1,4 @@
-"""A small reader of TextMate grammars: enough to see how the scripts of this project are coloured.
+"""A small interpreter of TextMate grammars, enough to test the highlighting of scripts.
 
 In: a grammar, a text. Out: the scope names at each character. As in editors a text is read line by line, and of
 patterns that match the leftmost one counts, of those the first. Patterns are compiled by Python's `re`, whose syntax

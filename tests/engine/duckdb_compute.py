@@ -1,4 +1,4 @@
-"""The protocol `Compute` on DuckDB: epochs, rules and batch answers without a JVM, and by an engine that is not Spark.
+"""The protocol `Compute` on DuckDB: epochs, rules and batch answers without a JVM, on an engine other than Spark.
 
 In: what the engine asks of Spark (`belvedere.engine.compute`), in Spark's SQL. Out: the rows that DuckDB finds. What
 depends on how rows change, which of them an operator reads again and what the store holds is the same on both; what a

@@ -1,5 +1,4 @@
-"""Which inputs can be read again: those of which each part that epochs took is known, from the beginning to the last
-offset."""
+"""Inputs that can be read again: all of their parts are known, from the beginning to the last offset."""
 
 from __future__ import annotations
 

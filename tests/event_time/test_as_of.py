@@ -1,5 +1,4 @@
-"""Event time passes joins with versions, DISTINCT by the earliest time, and nested tables: windows behind them end, and
-state leaves."""
+"""Watermarks through versioned joins, DISTINCT by the earliest time, and nested tables: windows end, state expires."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""ASOF JOIN in the spellings of Snowflake and DuckDB: the nearest row, as changes come and go on both sides, beside
-DuckDB and batch."""
+"""ASOF JOIN in the spellings of Snowflake and DuckDB: the nearest row under changes on both sides, against DuckDB."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Windows of months, quarters and years, and of local days and weeks: their ends are what Python's calendar says, for
-each row.
+"""Windows of months, quarters, years, local days and weeks: their ends equal those of Python's calendar.
 
 Days on which clocks change have 23 or 25 hours. Under EMIT AFTER WATERMARK a window comes out once the bound has
 reached its end.

@@ -1,5 +1,4 @@
-"""State that bounds make final leaves the store: the results are the same with and without, and what is left is
-little."""
+"""State below the bounds expires: results are the same with and without expiry, and little state remains."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Event time through nested tables: two levels of them, and a LEFT JOIN; what comes out is what plain loops over the
-rows say."""
+"""Watermarks through nested tables, two levels deep, and a LEFT JOIN; plain loops over the rows are the oracle."""
 
 from __future__ import annotations
 

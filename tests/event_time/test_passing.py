@@ -1,5 +1,4 @@
-"""Event time passes through functions, window functions and chains of joins: EMIT AFTER WATERMARK emits what is final,
-and all of it.
+"""Watermarks through functions, window functions and joins: EMIT AFTER WATERMARK emits all final rows, and only those.
 
 Each view has a twin without EMIT. After each epoch the emitted rows are rows that the twin has in the end (never
 early), none goes (never taken back), and once the input has ended they are the twin's rows (nothing is left out). The

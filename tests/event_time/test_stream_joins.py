@@ -1,5 +1,5 @@
-"""SELECT STREAM over joins of two streams within windows, and with ORDER BY in batches: the recorded cases, with and
-without bounds."""
+"""SELECT STREAM over joins of two streams within windows, and ORDER BY in batches: recorded cases with and without
+bounds."""
 
 from __future__ import annotations
 

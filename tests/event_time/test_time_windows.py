@@ -1,5 +1,4 @@
-"""Tumble, Hop, Cumulate and Session with offsets, in the paper's and in Flink's words: rows by definition, whatever the
-epochs."""
+"""Tumble, Hop, Cumulate and Session with offsets, in the paper's and Flink's syntax, against their definitions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The example `orders`: views over a real broker and a real Postgres are what DuckDB says, and what goes out is the
-views."""
+"""The example `orders`: views over a real broker and Postgres equal DuckDB's answers, and exports equal the views."""
 
 from __future__ import annotations
 

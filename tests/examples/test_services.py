@@ -1,5 +1,4 @@
-"""The examples `cards` and `logistics`: views, answers and alerts are what DuckDB says of the same rows, in whatever
-epochs they come."""
+"""The examples `cards` and `logistics`: views, answers and alerts equal DuckDB's over the same rows, in any epochs."""
 
 from __future__ import annotations
 

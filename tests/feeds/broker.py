@@ -1,5 +1,4 @@
-"""A cluster of Kafka as a model: topics with their logs, transactions, compaction, retention, rights; and its side of a
-client.
+"""A model of a Kafka cluster: topics with logs, transactions, compaction, retention, rights; and a client's view of it.
 
 In: what producers and administrators do. Out: answers as `topics.Cluster` and `ranges.RangeReader` give them, without a
 broker.

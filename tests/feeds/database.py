@@ -1,4 +1,4 @@
-"""A database that a store follows, and what becomes of it: the model of the walks.
+"""A database that a store follows, with the changes of its users: the model of the random walks.
 
 In: a folder. Out: a server of its own with two tables, what applications and administrators do to them, runs of a
 store, and whether the store's rows are those of the tables. A run that ends with a diagnostic of the list has its hint

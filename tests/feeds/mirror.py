@@ -1,4 +1,4 @@
-"""A follower of a source without Spark: it opens feeds as a run does, and keeps the rows that they bring.
+"""A follower of a source without Spark: it opens feeds like a run, and keeps their rows.
 
 In: a script's imports, a project's text. Out: per input its rows by key, as after each epoch. Offsets go through JSON,
 as in its row.

@@ -1,5 +1,4 @@
-"""Frames in and out without Spark: what fits a table's columns, which errors tell what does not, and rows as frames and
-HTML."""
+"""Frames in and out without Spark: valid values, errors of invalid ones, and rows as frames and HTML."""
 
 from __future__ import annotations
 

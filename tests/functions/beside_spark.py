@@ -1,4 +1,4 @@
-"""Calls of all functions with arguments of all types: what Belvedere says of each and what Spark's analyzer says.
+"""Calls of all functions with arguments of all types: the result of Belvedere and of Spark's analyzer.
 
 In: names and numbers of arguments from the table of functions. Out: per call the type on either side, None where it is
 refused.

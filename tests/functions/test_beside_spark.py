@@ -1,5 +1,4 @@
-"""The type of every call beside that which Spark's analyzer gives it: nothing is typed or refused otherwise without a
-reason."""
+"""The type of every call equals the one of Spark's analyzer; each exception has a reason."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Every row of the table of functions is consistent with itself, with the parser, with the stores and with WINDOW
-BY."""
+"""Every row of the function table is consistent in itself, and with the parser, the stores and WINDOW BY."""
 
 from __future__ import annotations
 

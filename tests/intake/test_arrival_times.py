@@ -1,5 +1,4 @@
-"""`_ingest_time` is the clock at which a row arrived, `_uid` its place among all rows: however rows are cut into
-epochs."""
+"""`_ingest_time` is the clock at arrival and `_uid` the arrival number, independent of the division into epochs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The desk: an answered row is in the journal, once; what is late is decided by the bounds as they are; a failed write
-changes nothing."""
+"""The ingest service: answered rows are in the journal once; bounds decide lateness; a failed write changes nothing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""kill -9 of the run, the broker and the source's Postgres in any order: orders by Kafka, customers by change feed,
-their join to Kafka.
+"""kill -9 of the run, the broker and Postgres in any order, for a join of Kafka orders with a customers change feed.
 
 At the end the view is the answer over topic and table, and whoever reads committed messages sees each of its changes
 once, in order.

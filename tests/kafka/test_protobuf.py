@@ -1,5 +1,4 @@
-"""Messages of Protobuf, with a descriptor set of the project and with a schema registry: what comes out, what is
-refused."""
+"""Protobuf messages, with a descriptor set and with a schema registry: decoded values and rejected messages."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A cluster of two brokers whose partitions move from one to the other, and whose leaders are killed, while a run reads
-and sends."""
+"""A cluster of two brokers whose partitions move and whose leaders are killed while a run reads and sends."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A broker that wants encryption and passwords: settings from the environment; what is refused is told, and holds
-nothing up."""
+"""A broker with encryption and passwords: settings from the environment; failures are reported and block nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Golden files: cases of text in, text out, in a form that reads as documentation.
+"""Golden files with cases of input and output text, readable as documentation.
 
 A `.test` file has the outline of those that `belvedere test` runs (`belvedere.scenarios.outline`); here its sections
 `--- name` are what is expected of the text alone. `pytest --update` writes the sections anew; read them in the diff.

@@ -1,5 +1,4 @@
-"""Whatever the text, reading it gives statements and diagnostics, never an exception; and layout keeps what was
-read."""
+"""Parsing any text gives statements and diagnostics, never an exception; formatting keeps all statements."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Calls that round a time down here and return a number in Spark: a warning for each function, with spellings that are
-the same in both."""
+"""Calls that round a time here and return a number in Spark get a warning with an equivalent spelling for both."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Nothing that a query says is dropped: each argument of each class of the parser's trees is read, or refused by name
-and place."""
+"""No part of a query is ignored: each argument of each parser class is read, or rejected with name and position."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Random queries over the tables of `spark_queries`, as text: for tests that no query ends in a traceback or a plan
-that Spark refuses."""
+"""Random queries as text over the tables of `spark_queries`: none may end in a traceback or an invalid Spark plan."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What a database cannot compute when it is read is refused for scripts whose store lies in it, and for those whose
-store is not known."""
+"""Reads that a database cannot compute are rejected if the store uses it, or if the store is unknown."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Names that are defined again, joins of relationships, columns of subscriptions, keys of windows, and columns of
-arrival."""
+"""Redefined names, joins of relationships, columns of subscriptions, keys of windows, and arrival columns."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`WITH ('connector' = ...)` of an input as a source of Belvedere's connectors; what has no counterpart is a warning at
-its place."""
+"""`WITH ('connector' = ...)` of an input as a source of Belvedere's connectors; unsupported options are warnings."""
 
 from __future__ import annotations
 

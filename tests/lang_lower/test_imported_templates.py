@@ -1,5 +1,4 @@
-"""Query templates of another script come through IMPORT, with what they read, and what is private there stays
-private."""
+"""Query templates imported from another script, with the relations that they read; private ones stay private."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Views over views over views, each of which reads the one before it twice: what is said of a relation is found
-once."""
+"""Long chains of views that read the previous view twice: properties of a relation are computed once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Arguments, literals and forms that Spark's analyzer refuses for their values or types: `check` refuses them at their
-place."""
+"""Arguments, literals and forms that Spark's analyzer rejects: `check` rejects them with their position."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Hover tells what the script's store knows of a relation, and nothing where there is none or it is of another
-query."""
+"""Hover shows the store's figures of a relation, and nothing without a store or for another query."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Scripts that import each other, over standard input and output: what is open counts as it is typed, the rest as it is
-on disk."""
+"""Scripts that import each other, over standard input and output: open texts count, other files are read from disk."""
 
 from __future__ import annotations
 

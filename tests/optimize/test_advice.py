@@ -1,5 +1,4 @@
-"""What the optimizer advises, from hints and measured epochs to a choice that the store keeps and the next start
-takes."""
+"""The optimizer's advice, from hints and measured epochs to the stored choice that the next start uses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Views that the store computes when they are read: no answer differs, whatever the choice, the store and the
-restarts."""
+"""Views computed on read: answers never depend on the choice, the store or restarts."""
 
 from __future__ import annotations
 

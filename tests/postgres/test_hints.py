@@ -1,4 +1,4 @@
-"""Hints that name a statement or a setting: a test does what they say, and the run goes on with the rows of the table.
+"""Hints with a statement or a setting: after it the run continues with the rows of the table.
 
 Those of what is done to tables and publications are carried out in `test_followed`, `test_unlogged_ways` and
 `test_servers`.

@@ -1,5 +1,4 @@
-"""A server that crashes, is put back from a copy, is taken over by another one, or is made of a dump: nothing is lost
-without a word."""
+"""A server that crashes, is restored from a copy, fails over, or is created from a dump: no silent loss."""
 
 from __future__ import annotations
 

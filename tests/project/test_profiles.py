@@ -1,5 +1,4 @@
-"""Profiles of belvedere.toml: their tables are laid over the others, and what is wrong in them is shown where it
-stands."""
+"""Profiles of belvedere.toml override its tables, and their errors have the right position."""
 
 from __future__ import annotations
 

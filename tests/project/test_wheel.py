@@ -1,5 +1,5 @@
-"""The wheel works outside the repository: all that the package reads is in it, and a newcomer's walk from it goes
-well."""
+"""The wheel works outside the repository: it contains all files that the package reads, and a first session
+succeeds."""
 
 from __future__ import annotations
 

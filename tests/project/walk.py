@@ -1,4 +1,4 @@
-"""What a newcomer does with the installed command in an empty folder, step by step; ends at the first step that fails.
+"""A first session with the installed command in an empty folder, step by step; it ends at the first failure.
 
 In: the command's path; the present folder, empty. Out: each command and its seconds, printed. Needs nothing but the
 standard library, so any Python runs it: `python walk.py /path/to/belvedere`.

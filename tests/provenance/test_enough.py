@@ -1,5 +1,5 @@
-"""The rows that `why` names are enough, and needed: a view over them alone has the row again, and without those of any
-input not."""
+"""The rows that `why` names are sufficient and necessary: a view over them alone has the row, and loses it without
+them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What `why_not` says of missing rows is true: over random catalogs and rows, every operator that it passed is computed
-again by Spark.
+"""The result of `why_not` is true over random catalogs and rows: Spark computes every operator that it passed again.
 
 Each operator on a way down is claimed to give no such row, the one that is named to have input that would do. Here the
 tests stand on top of the operator over the inputs; `why_not` pushes them down and asks what is stored.

@@ -1,5 +1,4 @@
-"""Relations that Spark is given to answer with are taken out of the store a batch at a time, and lie in files where
-they are large."""
+"""Relations that Spark needs for an answer are read from the store in batches, and spilled to files if large."""
 
 from __future__ import annotations
 

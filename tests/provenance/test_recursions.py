@@ -1,5 +1,4 @@
-"""Where rows of WITH RECURSIVE come from, against a search of the graph; and where those vanish that it does not
-reach."""
+"""Origins of rows of WITH RECURSIVE against a search of the graph, and reasons for unreachable rows."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Rows that must match are found as sets by both databases, NULLs too; and literals that can never be equal are
-known."""
+"""Both databases find matching rows as sets, including NULLs; literals that are never equal are recognized."""
 
 from __future__ import annotations
 

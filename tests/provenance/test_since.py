@@ -1,5 +1,4 @@
-"""Since when a row is there: with a history and without one, of inputs, of views, and after the store has forgotten
-epochs."""
+"""When a row appeared: with and without history, of inputs and views, and after the store has dropped epochs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Queries in forms that are rewritten in the front end, and in DuckDB's words: SAME where they are the same, None where
-it has none."""
+"""Queries in forms that the front end rewrites, and for DuckDB: SAME if equal, None if DuckDB has no such form."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A script of random views driven through epochs: what differs from DuckDB and from the batch run, as text for
-people."""
+"""A script of random views run through epochs; differences from DuckDB and from batch as text."""
 
 from __future__ import annotations
 

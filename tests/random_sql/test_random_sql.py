@@ -1,5 +1,4 @@
-"""Random SQL text, kept epoch by epoch with restarts: the store is what DuckDB answers, and what Spark answers in
-batch."""
+"""Random SQL text, maintained over epochs with restarts: the store equals DuckDB's answers and Spark's batch."""
 
 from __future__ import annotations
 

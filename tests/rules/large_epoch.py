@@ -1,4 +1,4 @@
-"""A process of its own for the test of memory: `python -m tests.rules.large_epoch ROWS MEGABYTES [STORE]`.
+"""A separate process for the memory test: `python -m tests.rules.large_epoch ROWS MEGABYTES [STORE]`.
 
 Two epochs over rows that only Spark has: new rows, then as many updates. Prints one line of JSON: peaks in bytes, and
 what is stored.

@@ -1,5 +1,4 @@
-"""Rows that tie come in the order of their arrival: store, batch and plain Python agree, whatever was updated, deleted
-and restarted."""
+"""Tied rows are in order of arrival: store, batch and plain Python agree after updates, deletions and restarts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Distinct counts are maintained by the values of each group: the same rows and changes as where whole groups are read
-again."""
+"""Distinct counts maintained by the values of each group: the same rows and changes as with recomputed groups."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""One golden file for each rule: a script that it keeps, what `explain` says, and the view and its changes after each
-epoch."""
+"""One golden file per rule: its script, the output of `explain`, and the view and its changes after each epoch."""
 
 from __future__ import annotations
 

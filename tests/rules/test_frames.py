@@ -1,5 +1,4 @@
-"""Window functions whose frames end: a change reads and writes the rows around it alone, and every view stays its batch
-answer."""
+"""Window functions with bounded frames: a change reads and writes only nearby rows, and views equal batch."""
 
 from __future__ import annotations
 

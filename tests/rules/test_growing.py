@@ -1,5 +1,4 @@
-"""Window functions whose frames begin with their partition: a change continues the results of the row before it, in the
-digits of batch."""
+"""Window functions with unbounded preceding frames: a change continues from the row before, with batch's digits."""
 
 from __future__ import annotations
 

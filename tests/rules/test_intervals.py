@@ -1,5 +1,4 @@
-"""Day-time intervals as columns: each view after each epoch is what batch says, on both stores; the API shows ISO
-8601."""
+"""Columns of day-time intervals: each view equals batch after each epoch, on both stores; the API shows ISO 8601."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Year-month intervals as columns: each view after each epoch is what batch says, on both stores; the API shows ISO
-8601."""
+"""Columns of year-month intervals: each view equals batch after each epoch, on both stores; the API shows ISO 8601."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Groups that are new to an aggregate, known, gone and there again; and what a changed script makes of rows that are
-not stored."""
+"""Groups of an aggregate that are new, known, removed and new again; changed scripts over rows that are not stored."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The headline promise on random plans: after every epoch each view equals the batch answer, whatever the rules and
-restarts."""
+"""The central property on random plans: after every epoch each view equals batch, for all rules and restarts."""
 
 from __future__ import annotations
 

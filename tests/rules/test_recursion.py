@@ -1,5 +1,4 @@
-"""WITH RECURSIVE: every view equals its batch answer, the closure of a graph is what Python finds, and what does not
-end is told."""
+"""WITH RECURSIVE: every view equals batch, closures equal Python's, and endless recursions are reported."""
 
 from __future__ import annotations
 

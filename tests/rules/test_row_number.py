@@ -1,5 +1,4 @@
-"""Row numbers that a filter bounds are maintained as first rows: the same rows and changes as by the window
-function."""
+"""Filtered row numbers are maintained as top-k: the same rows and changes as with the window function."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Aggregates of sessions are maintained by a row for each session: the same rows and changes as where the sessions'
-rows are read again."""
+"""Aggregates of sessions maintained with a row per session: the same rows and changes as with recomputed sessions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Forms of Spark and of other systems beside what they stand for: after every epoch both are what batch says, on both
-stores."""
+"""Forms of Spark and other systems with their equivalents: after every epoch both equal batch, on both stores."""
 
 from __future__ import annotations
 

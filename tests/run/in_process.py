@@ -1,5 +1,4 @@
-"""Commands of `belvedere` in this process, on the Spark that its tests share: what they print, without a process and a
-JVM of their own.
+"""Commands of `belvedere` in this process, on the Spark session of the tests: their output, without a new JVM.
 
 In: arguments. Out: the exit code and what was printed. `tests.run.processes` is for what belongs to the process itself:
 signals, kills, its JVM, what it leaves behind. Settings of `[spark]` that are Spark's own have no effect, since that

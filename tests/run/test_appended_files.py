@@ -1,5 +1,4 @@
-"""Files that grow after they were read: each new line counts once, over restarts and epochs that fail; else it is
-told."""
+"""Files that are appended after they were read: each new line counts once, over restarts and failed epochs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`_ingest_time` of a file's rows is the time at which the file came, between the clocks of two epochs, however many an
-epoch reads."""
+"""`_ingest_time` of a file's rows is the arrival time of the file, between the clocks of two epochs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Views that are added over inputs whose rows are not stored: filled by reading the sources again, as if they had been
-there all along."""
+"""New views over inputs whose rows are not stored: filled by reading the sources again, as if always present."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A corrected script over files, its subscription and exports: what was sent is not sent again, whichever database the
-store is."""
+"""A corrected script over files, with a subscription and exports: sent events are not sent again, on all stores."""
 
 from __future__ import annotations
 

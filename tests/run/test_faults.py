@@ -1,5 +1,4 @@
-"""What happens to a run when something around it breaks: it waits or it ends with a clear word, and nothing is lost or
-doubled."""
+"""A run with failing surroundings waits, or ends with a clear message; nothing is lost or repeated."""
 
 from __future__ import annotations
 

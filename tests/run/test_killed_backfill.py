@@ -1,5 +1,4 @@
-"""kill -9 while a view is filled by reading files again, beside a view that runs: then it is filled anew, with all
-rows, each once."""
+"""kill -9 during the fill of a view from files, next to a running view: it is filled again, with each row once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""kill -9 while accepted columns are taken over the rows so far, and while rejected rows are tried again: all of it
-once, or nothing."""
+"""kill -9 while accepted columns are added and while rejected rows are retried: all of it once, or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 of `belvedere run` at random moments, while files arrive and clients push: every row once, no epoch twice.
+"""kill -9 of `belvedere run` at random times, while files arrive and clients push: every row and epoch once.
 
 The script is that of examples/flights with a stream that clients push to. Its views at the end are DuckDB's answers
 over all files; of what was pushed, each answered row is there once.

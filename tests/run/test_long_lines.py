@@ -1,5 +1,4 @@
-"""Lines, CSV records, Parquet rows and messages above the limit are rejected with their beginning, and what follows is
-read."""
+"""Lines, CSV records, Parquet rows and messages above the limit are rejected with their beginning; the rest is read."""
 
 from __future__ import annotations
 

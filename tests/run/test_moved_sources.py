@@ -1,5 +1,4 @@
-"""Files stay known whatever becomes of the folder: moved, linked, restored between epochs, and noted by their absolute
-paths before."""
+"""Files stay known if their folder is moved, linked or restored, also if they were recorded by absolute paths."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Epochs of what clients push, in this process: soon, in order, once; by time alone where a producer is silent; all
-rows accounted for."""
+"""Epochs of pushed rows, in this process: soon, in order, once; by time if a producer is silent."""
 
 from __future__ import annotations
 

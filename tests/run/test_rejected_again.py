@@ -1,5 +1,4 @@
-"""Rejected rows are tried again after a fix: those that fit arrive once, also when the process ends meanwhile; the
-others stay."""
+"""Rejected rows are retried after a correction: valid ones arrive once, also after a crash; the others remain."""
 
 from __future__ import annotations
 

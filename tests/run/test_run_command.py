@@ -1,5 +1,4 @@
-"""`belvedere run` as a process: it serves, says what is wrong, and stops within two seconds when a signal asks it
-to."""
+"""`belvedere run` as a process: it serves, reports errors, and stops within two seconds of a signal."""
 
 from __future__ import annotations
 

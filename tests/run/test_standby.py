@@ -1,5 +1,4 @@
-"""A second run on standby: it takes over when the first one has ended, was killed, or is suspended; nothing is lost or
-repeated.
+"""A second run on standby takes over when the first ends, is killed, or is suspended; nothing is lost or repeated.
 
 Both runs are processes of their own on one folder, so they share the journal. Pushes are counted by number: each that
 was answered is in the view once, and one that was not is there at most once.

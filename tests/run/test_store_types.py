@@ -1,5 +1,5 @@
-"""Queries over each type, and over what databases do in their own ways: the store answers as Spark does, or leaves it
-to Spark."""
+"""Queries over each type, and over behaviour that differs between databases: the store equals Spark or leaves it to
+Spark."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The columns with which a store began hold: what comes later is taken, ignored or refused, and the script starts
-again."""
+"""The initial columns of a store remain: later ones are added, ignored or rejected, and the script restarts."""
 
 from __future__ import annotations
 

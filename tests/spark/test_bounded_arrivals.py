@@ -1,5 +1,4 @@
-"""Arrivals that are more than the driver may hold: read, judged and taken in piece by piece, with the same outcome as
-at once."""
+"""Arrivals beyond the driver's memory limit: processed in pieces, with the same result as in one piece."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Epochs that are larger than what the driver may hold: the same rows come out, and what is held stays within the
-setting."""
+"""Epochs beyond the driver's memory limit: the same rows, and memory stays within the setting."""
 
 from __future__ import annotations
 

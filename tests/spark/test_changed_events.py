@@ -1,5 +1,4 @@
-"""A corrected script tells subscriptions and exports what differs, and mends a view over rows that are kept for a
-while."""
+"""A corrected script sends only differences to subscriptions and exports, and repairs a view over retained rows."""
 
 from __future__ import annotations
 

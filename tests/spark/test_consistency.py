@@ -1,5 +1,4 @@
-"""Internal consistency after Jamie Brandon: money moves between accounts, so the total of all balances is zero in every
-epoch."""
+"""Internal consistency after Jamie Brandon: transfers between accounts keep the total balance zero in every epoch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A failing row that stays is got past by a corrected script in every case, without a new store. The answers are
-counted by hand."""
+"""A corrected script gets past a failing row in every case, without a new store. The answers are counted by hand."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Rows on which an expression fails end the epoch cleanly: the view, the expression and the row are named, nothing is
-kept."""
+"""Rows on which an expression fails: the error names view, expression and row, and the epoch is rolled back."""
 
 from __future__ import annotations
 

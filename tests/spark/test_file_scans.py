@@ -1,5 +1,4 @@
-"""`belvedere query` over Parquet files is Spark's own scan where their types fit: the answers are those of reading the
-files first."""
+"""`belvedere query` over Parquet files uses Spark's own scan if types match, with the same answers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Inputs that get new columns and wider types: rows so far stay, views that read none of it are kept, the others are
-computed anew."""
+"""Inputs with new columns and wider types: earlier rows and unaffected views are kept, others are recomputed."""
 
 from __future__ import annotations
 

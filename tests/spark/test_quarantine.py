@@ -1,5 +1,4 @@
-"""Views in quarantine: one that fails keeps its last good epoch with all that reads it, the others go on; the row or
-the script heals it.
+"""Quarantine: a failing view keeps its last good epoch with all views above it; others continue; a fix heals it.
 
 The oracle: after every epoch a view that is well is its batch answer, and one in quarantine is what it was after its
 last good epoch.

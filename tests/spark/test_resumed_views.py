@@ -1,5 +1,4 @@
-"""Views in quarantine whose rows are not all stored: they keep what they miss, and go on with it. Batch is the
-oracle."""
+"""Quarantined views with rows that are not all stored: they keep missed changes and resume. Batch is the oracle."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Stages that wait for queries over few rows have them run as one; order, failures and rows are those of stages one
-after the other."""
+"""Stages that wait for small queries run them as one batch; order, failures and rows are those of sequential stages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many random queries are refused that Spark takes, by diagnostic: the file beside this one, and the table of
+"""Counts of random queries that Spark accepts and `check` rejects, by diagnostic: a file, and a table of
 `docs/reference/sql.md`.
 
 In: judged queries. Out: counts; Markdown.

@@ -1,4 +1,4 @@
-"""Random expressions of Spark SQL, most of them of a wanted kind, some wrong on purpose.
+"""Random expressions of Spark SQL, most of them of a requested kind, some wrong on purpose.
 
 In: a seed's random numbers and a scope, the names that an expression may use with their kinds. Out: texts. What is of
 no fixed answer (ties, an order of rows that nothing says) is told by `exact`.

@@ -1,4 +1,4 @@
-"""Random queries as maintained views, beside Spark's own answers over the same rows.
+"""Random queries as maintained views, against Spark's own answers over the same rows.
 
 In: queries that both sides accept, and a seed of rows. Out: what differs, as text for people. Spark answers the text as
 it is written; the views are kept by changes, all in one script. A query that fails on its rows in Spark too (an

@@ -1,4 +1,4 @@
-"""What random queries are made of: tables, literals and functions, by kinds of values.
+"""Building blocks of random queries: tables, literals and functions, by kinds of values.
 
 In: nothing. Out: texts by kind. A kind stands for one or more types of Spark: `int`, `long`, `dec`, `dbl`, `str`,
 `bin`, `bool`, `date`, `ts`, `ntz`, `iv` (day-time), `ym` (year-month), `xs` (ARRAY<INT>), `ss` (ARRAY<STRING>), `m`

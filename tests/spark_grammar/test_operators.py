@@ -1,5 +1,4 @@
-"""Operators group as in Spark's grammar: what is printed of a text is, to Spark's parser, the tree of the text
-itself."""
+"""Operators group as in Spark's grammar: Spark parses a printed text to the same tree as the original."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Belvedere gives to Spark means what the user wrote: the same analyzed plan, or the same types and values.
+"""Queries that Belvedere gives to Spark keep the user's meaning: the same analyzed plan, or the same values.
 
 In: every function of the samples with all its arguments, and random expressions. A comparison only analyzes; values are
 asked for, over rows with NULLs, of those whose plans differ in form: a text that is made valid, LIKE ANY as OR, decode

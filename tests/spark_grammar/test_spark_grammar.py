@@ -1,5 +1,4 @@
-"""Random queries of Spark's grammar: what Spark refuses is refused, none crashes, and what both take has Spark's rows
-by changes."""
+"""Random queries of Spark's grammar: rejected if Spark rejects them, no crash, and Spark's rows under changes."""
 
 from __future__ import annotations
 

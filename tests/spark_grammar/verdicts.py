@@ -1,4 +1,4 @@
-"""What Spark's analyzer and `check` say of queries over the same tables.
+"""Results of Spark's analyzer and of `check` for queries over the same tables.
 
 In: texts of queries. Out: of each what either side says: its columns' types where it is accepted, a code where it is
 refused.

@@ -1,5 +1,4 @@
-"""Joins of two SPL windows event by event, as the language's documentation describes them: the oracle of the kernels
-and of the views.
+"""Joins of two SPL windows event by event, as in the language's documentation: the oracle of kernels and views.
 
 In: the windows, which sides are outer, what matches; events, one at a time. Out: the results in order. Nothing here is
 fast.

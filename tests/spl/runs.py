@@ -1,5 +1,4 @@
-"""Run the kernels of SPL windows over a stream of rows that is cut into calls, with what each leaves carried to the
-next."""
+"""Runs of the SPL kernels over a stream in several calls, with the state of each call passed to the next."""
 
 from __future__ import annotations
 

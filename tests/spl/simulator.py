@@ -1,4 +1,4 @@
-"""SPL windows event by event, as the language's documentation describes them: the oracle of the kernels.
+"""SPL windows event by event, as in the language's documentation: the oracle of the kernels.
 
 In: a window clause and events, one at a time. Out: the firings in order. Nothing here is fast, and nothing is shared
 with the kernels.

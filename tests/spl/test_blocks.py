@@ -1,5 +1,4 @@
-"""Epochs of windows whose contents are read by blocks of two rows equal those that read all rows; no Spark is
-needed."""
+"""Epochs of windows that are read in blocks of two rows equal those that read all rows, without Spark."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Counts over all groups of a firing, windows by a decimal and sorted rows against the firings of the plain
-simulator."""
+"""Counts over all groups of a firing, windows by a decimal and sorted rows against the plain simulator."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Windows of SPL over relations that only grow: UNION ALL of streams, SELECT STREAM, EMIT STREAM and joins, as plain
-Python says.
+"""SPL windows over append-only relations: UNION ALL of streams, SELECT STREAM, EMIT STREAM and joins, against Python.
 
 Rows of two streams come in turns, at clocks of their own, several in one epoch: their windows take them in the order of
 their arrival.

@@ -1,5 +1,4 @@
-"""Views over joined SPL windows: however rows are cut into epochs, and after restarts, the plain simulator's results,
-and batch's."""
+"""Views over joined SPL windows equal the plain simulator and batch, for any epochs and after restarts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Panes of event time with late rows: after every epoch views equal batch and the plain simulator, and restarts change
-nothing."""
+"""Event-time panes with late rows: after every epoch views equal batch and the plain simulator, also after restarts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Views over SPL windows: after every epoch what is maintained equals batch, however rows are cut into epochs, and
-after restarts."""
+"""Views over SPL windows equal batch after every epoch, for any epochs and after restarts."""
 
 from __future__ import annotations
 

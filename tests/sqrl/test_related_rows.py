@@ -1,5 +1,4 @@
-"""Relationships and events over several epochs: joins mean what they say, events name their row, and batch says the
-same."""
+"""Relationships and events over several epochs: joins have their meaning, events name their row, and batch agrees."""
 
 from __future__ import annotations
 

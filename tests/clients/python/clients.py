@@ -1,4 +1,4 @@
-"""What clients of Python make of the API: gql over HTTP and WebSocket, and postgrest.
+"""Requests to the API with the Python clients: gql over HTTP and WebSocket, and postgrest.
 
 In: JSON on stdin with the address and the texts of queries. Out: a line of JSON for each client, with its name and what
 it was told. It runs in a process of its own, on packages of its own.
