@@ -6,7 +6,7 @@ results. Raises `BelvedereError` for a query with errors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from sqlglot import exp
@@ -20,6 +20,7 @@ from belvedere.plan.rewrites.push_conditions import push_conditions
 from belvedere.schema import Schema
 from belvedere.sqlpp.bindings import Result, output_items
 from belvedere.sqlpp.check import check_query, row_type
+from belvedere.sqlpp.linked_tables import Follow, LinkedTables, path_of
 from belvedere.sqlpp.lower_queries import QueryLowering
 from belvedere.sqlpp.parser import parse_window_query
 from belvedere.sqlpp.query_names import free_names
@@ -34,14 +35,19 @@ def lower_window_query(
     start: int = 0,
     broken: Set[str] = frozenset(),
     functions: Mapping[str, OwnFunction] | None = None,
+    follow: Follow | None = None,
 ) -> tuple[Node, tuple[Diagnostic, ...]]:
     """Return the plan of `text`, over the plans of the `sources` that it names, and notices.
 
-    `text` starts at offset `start` of its file. `functions` are those of the project, by folded name. `broken` are
-    folded names whose own definitions were rejected: a query that names one is rejected only for that reason.
+    `text` starts at offset `start` of its file. `functions` are those of the project, by folded name; `follow` finds
+    relationships. `broken` are folded names whose own definitions were rejected: a query that names one is rejected
+    only for that reason.
     """
     query = parse_window_query(" " * start + text, file, functions)
     query = _with_nested_tables(query, {name.casefold() for name in sources if "." in name})
+    if follow is not None:
+        tables = LinkedTables(dict(sources), follow)
+        query, sources = tables.linked(query), tables.sources
     found = check_query(query, {name: row_type(node.schema) for name, node in sources.items()}, file)
     if any(d.severity == Severity.ERROR for d in found):
         hidden = any(n.casefold() in broken for n in free_names(query))
@@ -87,7 +93,7 @@ def _with_nested_tables(query: Query, known: Set[str]) -> Query:
     """Return the query with tables of dotted names in place of the FROM paths with the same names."""
 
     def source(term: FromTerm) -> FromTerm:
-        names, variable, place = list(_path(term.expr)), term.variable, term.expr.meta["span"]
+        names, variable, place = list(path_of(term.expr)), term.variable, term.expr.meta["span"]
         dotted = ".".join(n.name for n in names)
         if isinstance(term.expr, QueryExpression):
             table: Expr = QueryExpression(query=_with_nested_tables(term.expr.query, known))
@@ -100,14 +106,6 @@ def _with_nested_tables(query: Query, known: Set[str]) -> Query:
         return replace(term, expr=table, variable=variable)
 
     return replace(query, blocks=tuple(replace(b, sources=tuple(map(source, b.sources))) for b in query.blocks))
-
-
-def _path(expr: Expr) -> Iterator[exp.Identifier]:
-    if isinstance(expr, exp.Column):
-        yield expr.this
-    elif isinstance(expr, exp.Dot) and isinstance(expr.expression, exp.Identifier):
-        base = list(_path(expr.this))
-        yield from [*base, expr.expression] if base else []
 
 
 def _placed(span: Span | None, file: str) -> Span | None:

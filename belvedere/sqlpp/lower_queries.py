@@ -33,6 +33,7 @@ from belvedere.plan.operators.nodes import (
 from belvedere.plan.operators.project import item_of
 from belvedere.schema import Column
 from belvedere.sqlpp.bindings import Bindings, Result, columns_of, sort_orders, stored_type, with_items
+from belvedere.sqlpp.linked_tables import link_condition
 from belvedere.sqlpp.lower_groups import grouped
 from belvedere.sqlpp.lower_nested import has_windows, with_nested
 from belvedere.sqlpp.lower_tuples import Tables, TupleLowering, plain_equalities
@@ -182,6 +183,8 @@ class QueryLowering(TupleLowering):
         later = [] if optional else [p for p in parts if _needs_relations(p, scope)]
         plain = source.condition if not later else _every([p for p in parts if p not in later])
         condition = None if plain is None else _join_condition(plain, scope, left.node, right.node)
+        if source.link is not None:
+            condition = _linked(source, scope)
         if not optional:
             node = Join(left.node, right.node, JoinKind.INNER, condition)
             found = replace(
@@ -220,6 +223,19 @@ class QueryLowering(TupleLowering):
 def _needs_relations(expr: Expr, scope: Mapping[str, Value]) -> bool:
     """Return whether an expression contains a table, or a query with windows."""
     return bool(free_in(expr, scope.keys())) or any(has_windows(n.query) for n in expr.find_all(QueryExpression))
+
+
+def _linked(source: FromTerm, scope: Mapping[str, Value]) -> Expr | None:
+    """Return the condition of a relationship. Raises B3623 if it compares hidden columns."""
+    assert source.link is not None
+    owner, target = scope[source.link.owner], scope[source.variable.text]
+    assert isinstance(owner, Object)
+    assert isinstance(target, Object)
+    try:
+        return link_condition(source.link, owner.fields, target.fields)
+    except KeyError as column:
+        hint, span = "write the join: JOIN ... ON ...", source.expr.meta.get("span")
+        raise fail("B3623", f"the relationship compares {column}, a hidden column", span=span, hint=hint) from None
 
 
 def _every(parts: Sequence[Expr]) -> Expr | None:

@@ -191,7 +191,8 @@ class WindowByParser(ExpressionParser):
         variable = self._alias() or self._implied_variable(expr)
         position = self._name("a variable after AT") if self._match_text_seq("AT") else None
         condition = None
-        if kind in (SourceKind.INNER, SourceKind.LEFT):
+        joins = kind in (SourceKind.INNER, SourceKind.LEFT)
+        if joins and (not isinstance(expr, exp.Dot) or (self._curr and self._curr.token_type == TokenType.ON)):
             self._expect(TokenType.ON, "ON")
             condition = self.value()
         return FromTerm(variable, expr, kind, condition, position)

@@ -87,14 +87,30 @@ class SourceKind(StrEnum):
 
 
 @dataclass(frozen=True)
+class Link:
+    """How the rows of a relationship belong to a variable's row: equal columns (owner's, target's), and a condition beside them.
+
+    The condition has columns `_.name` and `target.name`, and is an expression of the plan.
+    """
+
+    owner: str
+    pairs: tuple[tuple[str, str], ...]
+    residual: Expr | None = None
+
+
+@dataclass(frozen=True)
 class FromTerm:
-    """One term of FROM: a table, a path or a query, bound to a variable; `position` counts from 1 (AT)."""
+    """One term of FROM: a table, a path or a query, bound to a variable; `position` counts from 1 (AT).
+
+    `link` in place of a condition: the rows that belong to an earlier variable's.
+    """
 
     variable: Name
     expr: Expr
     kind: SourceKind = SourceKind.CROSS
     condition: Expr | None = None
     position: Name | None = None
+    link: Link | None = None
 
 
 @dataclass(frozen=True)

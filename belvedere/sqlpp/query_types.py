@@ -227,6 +227,7 @@ class Typing(ExpressionTyping):
 
 def item_type(variables: Mapping[str, Type]) -> Type:
     """Return the type of one variable, or for several an object with one field each."""
+    variables = {n: t for n, t in variables.items() if not n.startswith("$")}
     if len(variables) == 1:
         return next(iter(variables.values()))
     return None if any(t is None for t in variables.values()) else pa.struct(list(variables.items()))

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from belvedere.catalog.relationships import Relationship
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.functions import spark_types as t
 from belvedere.functions.spark_types import Typed
@@ -32,6 +33,7 @@ from belvedere.plan.operators.nodes import (
     Node,
     Order,
     Project,
+    Scan,
     SetKind,
     SetOperation,
     TopK,
@@ -71,8 +73,13 @@ def _window_by(query: WindowByBlock, context: StatementContext) -> Node:
     definitions = context.definitions
     sources = {relation.name: scan(relation) for relation in definitions}
     start = span_of(query, context.file).start
+
+    def follow(relation: str, name: str) -> tuple[Relationship, Scan] | None:
+        step = next(iter(definitions.steps(definitions.relations[relation], [name])), None)
+        return None if step is None or step.parameters else (step, scan(definitions.relations[step.target]))
+
     block, found = lower_window_query(
-        query.text_of, sources, context.file, start, definitions.broken, definitions.functions
+        query.text_of, sources, context.file, start, definitions.broken, definitions.functions, follow
     )
     context.diagnostics += [d for d in found if d not in context.diagnostics]
     return block
