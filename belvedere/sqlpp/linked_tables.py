@@ -1,7 +1,8 @@
 """Relationships in queries with WINDOW BY: in FROM as joins, in paths of other clauses as fields of a row.
 
-In: a parsed query, the relations that it may name and their relationships. Out: the query with tables in place of FROM's paths, and the
-relations with a column for each relationship to one row that some path of the query names: the related row, or NULL.
+In: a parsed query, the relations that it can name, and their relationships. Out: the query with tables in place of
+FROM's paths, and the relations with a column for each relationship to one row that a path of the query names: the
+related row, or NULL.
 """
 
 from __future__ import annotations
@@ -119,7 +120,8 @@ class LinkedTables:
         return found
 
     def _wider(self, node: Scan, tails: set[tuple[str, ...]], depth: int) -> Node:
-        own, made = {c.name.casefold() for c in members(node.schema)}, node
+        own = {c.name.casefold() for c in members(node.schema)}
+        made: Node = node
         for name in sorted({t[0].casefold() for t in tails} - own) if depth else ():
             step = self.follow(node.relation, name)
             if step is None or step[0].limit is not None:

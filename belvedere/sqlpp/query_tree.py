@@ -88,7 +88,7 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True)
 class Link:
-    """How the rows of a relationship belong to a variable's row: equal columns (owner's, target's), and a condition beside them.
+    """Link between the rows of a relationship and a variable's row: equal columns (owner's, target's), and a condition.
 
     The condition has columns `_.name` and `target.name`, and is an expression of the plan.
     """

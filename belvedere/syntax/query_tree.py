@@ -50,7 +50,8 @@ class WindowCall(exp.Expression):
 
     `function` is `tumble`, `hop`, `cumulate` or `session`. `data` is an `exp.Table` or an `exp.Query`; `timecol` and
     the elements of `keys` (session) are `exp.Column`; `dur`, `hopsize`, `offset`, `gap` are expressions or absent
-    (`cumulate`: `hopsize` is the step, `dur` the maximum size); `timezone` is the text of a zone. `flink` is True for
+    (`cumulate`: `hopsize` is the step, `dur` the maximum size). `until` is a column with the end of each row's own gap,
+    in place of `gap`; `timezone` is the text of a zone. `flink` is True for
     the order and names of Calcite and Flink: then the columns that it adds are `window_start` and `window_end`, not
     `wstart` and `wend`.
     """
@@ -63,6 +64,7 @@ class WindowCall(exp.Expression):
         "hopsize": False,
         "offset": False,
         "gap": False,
+        "until": False,
         "timezone": False,
         "keys": False,
         "flink": False,

@@ -176,6 +176,37 @@ def test_windows_of_the_calendar_are_those_of_python(spark: Any) -> None:
     wb.close()
 
 
+LOST_ENDS = ("HopDays", "YearToDate")
+"""Where the end of a window does not determine its start: clocks that skip a day, or not known here."""
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_one_end_of_a_window_determines_the_other(name: str) -> None:
+    call = CALLS[name][0]
+    for shown_end, key in (("window_start", "window_end"), ("window_end", "window_start")):
+        found = compile_script(f"{STREAM}V := SELECT {shown_end}, count(*) AS n FROM TABLE({call}) GROUP BY {key};")
+        errors = [d.code for d in found.diagnostics if d.severity.value == "error"]
+        assert errors == (["B3030"] if name in LOST_ENDS else []), (name, key)
+
+
+@pytest.mark.spark
+@pytest.mark.nightly
+def test_groups_by_one_end_are_those_by_both(spark: Any) -> None:
+    names = [n for n in CALLS if n not in LOST_ENDS]
+    views = "".join(
+        f"{n} := SELECT window_start AS s, max(window_end) AS e, count(*) AS n, sum(i) AS t "
+        f"FROM TABLE({CALLS[n][0]}) GROUP BY window_end;\n"
+        for n in names
+    )
+    rows = list(enumerate(moments()))
+    wb = Workbench(STREAM + views, spark=spark)
+    wb.insert("X", [{"i": n, "ts": t, "d": t.date(), "l": t.replace(tzinfo=None)} for n, t in rows])
+    wb.step()
+    for name in names:
+        assert shown(wb.rows(name)) == windowed(rows, CALLS[name][1]), name
+    wb.close()
+
+
 @pytest.mark.parametrize(
     ("call", "code"),
     [

@@ -40,6 +40,10 @@ SPARKS = {
     "session_window(ts, '5 minutes')",
     "SessionOfStream": "SELECT k, session_window.start AS a, session_window.end AS b, count(*) AS n FROM _S GROUP BY "
     "k, session_window(ts, '5 minutes')",
+    "SessionOfRows": "SELECT k, session_window.start AS a, session_window.end AS b, count(*) AS n FROM T GROUP BY k, "
+    "session_window(ts, CASE id % 3 WHEN 0 THEN '5 minutes' WHEN 1 THEN '0 minutes' ELSE '11 minutes' END)",
+    "SessionOfStreamRows": "SELECT k, session_window.start AS a, session_window.end AS b, count(*) AS n, sum(id) AS s "
+    "FROM _S GROUP BY k, session_window(ts, IF(id > 30, '10 minutes', '5 minutes'))",
     "Tumbled": "SELECT window.start AS a, window.end AS b, count(*) AS n FROM T GROUP BY window(ts, '5 minutes')",
     "Shifted": "SELECT window.start AS a, window.end AS b, count(*) AS n FROM T GROUP BY window(ts, '10 minutes', '10 "
     "minutes', '5 minutes')",

@@ -1,6 +1,7 @@
 """Relationships in WINDOW BY: paths in FROM are joins, paths in other clauses read the related row.
 
-Each view has a twin with the join as text. After each epoch, with restarts between, both have the same rows, and those of a batch.
+Each view has a twin with the join as text. After each epoch, with restarts between, both have the same rows, and those
+of a batch.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ C.grp := JOIN G g ON g.g = _.g;
 G.members := JOIN C c ON c.g = _.g;
 O.customer := JOIN C c ON c.k = _.k;
 """
-FALLS = "TYPE TUMBLING START AS s END AS e NEXT AS n WHEN n.x.v < e.x.v SELECT s.x.id AS id, ARRAY_COUNT(w) AS n, e.x.id AS last"
+FALLS = (
+    "TYPE TUMBLING START AS s END AS e NEXT AS n WHEN n.x.v < e.x.v SELECT s.x.id AS id, ARRAY_COUNT(w) AS n, "
+    "e.x.id AS last"
+)
 ALONE = (
     "TYPE TUMBLING START AS s END AS e NEXT AS n WHEN n.v < e.v SELECT s.id AS id, ARRAY_COUNT(w) AS n, e.id AS last"
 )
@@ -39,9 +43,11 @@ PATHS = {
         f"FROM C AS t JOIN O AS x ON x.k = t.k AND x.v > t.low {BY} {FALLS}",
     ),
     "Left": (
-        "FROM C AS t LEFT JOIN t.large AS x WINDOW BY w PARTITION BY t.g ORDER BY t.k, x.id TYPE TUMBLING START AS s END NEXT AS n "
+        "FROM C AS t LEFT JOIN t.large AS x WINDOW BY w PARTITION BY t.g ORDER BY t.k, x.id TYPE TUMBLING START AS s "
+        "END NEXT AS n "
         "WHEN n.x IS MISSING SELECT s.t.k AS k, s.x.id AS id, LEN(w) AS n",
-        "FROM C AS t LEFT JOIN O AS x ON x.k = t.k AND x.v > t.low WINDOW BY w PARTITION BY t.g ORDER BY t.k, x.id TYPE TUMBLING "
+        "FROM C AS t LEFT JOIN O AS x ON x.k = t.k AND x.v > t.low WINDOW BY w PARTITION BY t.g ORDER BY t.k, x.id "
+        "TYPE TUMBLING "
         "START AS s END NEXT AS n WHEN n.x IS MISSING SELECT s.t.k AS k, s.x.id AS id, LEN(w) AS n",
     ),
     "Steps": (
@@ -52,26 +58,33 @@ PATHS = {
     "Start": (
         f"FROM O AS x {BY} TYPE TUMBLING START AS s WHEN s.v > s.customer.low END AS e WHEN e.v <= e.customer.low "
         "SELECT s.id AS id, e.id AS last, s.customer.g AS g, ARRAY_COUNT(w) AS n",
-        f"FROM O AS x LEFT JOIN C AS c ON c.k = x.k {BY} TYPE TUMBLING START AS s WHEN s.x.v > s.c.low END AS e WHEN e.x.v <= e.c.low "
+        f"FROM O AS x LEFT JOIN C AS c ON c.k = x.k {BY} TYPE TUMBLING START AS s WHEN s.x.v > s.c.low END AS e WHEN "
+        f"e.x.v <= e.c.low "
         "SELECT s.x.id AS id, e.x.id AS last, s.c.g AS g, ARRAY_COUNT(w) AS n",
     ),
     "Far": (
-        "FROM O AS x WINDOW BY w PARTITION BY x.customer.grp.name ORDER BY x.ts, x.id TYPE SLIDING START AS s WHEN s.v > 4 "
-        "END AS e WHEN e.customer.grp.name = 'b' AND e.v < s.v SELECT s.id AS id, e.id AS last, s.customer.grp.name AS name",
-        "FROM O AS x LEFT JOIN C AS c ON c.k = x.k LEFT JOIN G AS g ON g.g = c.g WINDOW BY w PARTITION BY g.name ORDER BY x.ts, x.id "
+        "FROM O AS x WINDOW BY w PARTITION BY x.customer.grp.name ORDER BY x.ts, x.id TYPE SLIDING START AS s WHEN "
+        "s.v > 4 "
+        "END AS e WHEN e.customer.grp.name = 'b' AND e.v < s.v SELECT s.id AS id, e.id AS last, s.customer.grp.name "
+        "AS name",
+        "FROM O AS x LEFT JOIN C AS c ON c.k = x.k LEFT JOIN G AS g ON g.g = c.g WINDOW BY w PARTITION BY g.name "
+        "ORDER BY x.ts, x.id "
         "TYPE SLIDING START AS s WHEN s.x.v > 4 END AS e WHEN e.g.name = 'b' AND e.x.v < s.x.v "
         "SELECT s.x.id AS id, e.x.id AS last, s.g.name AS name",
     ),
     "Nested": (
-        "FROM O AS t JOIN t.tags AS x WINDOW BY w PARTITION BY t.id ORDER BY x.a, x.b TYPE TUMBLING START AS s END AS e NEXT AS n "
+        "FROM O AS t JOIN t.tags AS x WINDOW BY w PARTITION BY t.id ORDER BY x.a, x.b TYPE TUMBLING START AS s END AS "
+        "e NEXT AS n "
         "WHEN n.x.a - e.x.a > 1 SELECT s.t.id AS id, s.x.b AS b, ARRAY_COUNT(w) AS n",
-        "FROM O AS t UNNEST t.tags AS x WINDOW BY w PARTITION BY t.id ORDER BY x.a, x.b TYPE TUMBLING START AS s END AS e NEXT AS n "
+        "FROM O AS t UNNEST t.tags AS x WINDOW BY w PARTITION BY t.id ORDER BY x.a, x.b TYPE TUMBLING START AS s END "
+        "AS e NEXT AS n "
         "WHEN n.x.a - e.x.a > 1 SELECT s.t.id AS id, s.x.b AS b, ARRAY_COUNT(w) AS n",
     ),
     "Rows": (
         "FROM O.tags AS x WINDOW BY w PARTITION BY x.b ORDER BY x.a TYPE TUMBLING START AS s END AS e NEXT AS n "
         "WHEN n.a - e.a > 1 SELECT s.b AS b, s.a AS a, ARRAY_COUNT(w) AS n",
-        "FROM O AS t UNNEST t.tags AS x WINDOW BY w PARTITION BY x.b ORDER BY x.a TYPE TUMBLING START AS s END AS e NEXT AS n "
+        "FROM O AS t UNNEST t.tags AS x WINDOW BY w PARTITION BY x.b ORDER BY x.a TYPE TUMBLING START AS s END AS e "
+        "NEXT AS n "
         "WHEN n.x.a - e.x.a > 1 SELECT s.x.b AS b, s.x.a AS a, ARRAY_COUNT(w) AS n",
     ),
 }
@@ -130,7 +143,10 @@ def test_a_path_is_the_join_that_it_names(executor: Any, seed: int) -> None:
 
 
 def test_the_first_rows_of_a_relationship_are_joined(executor: Any) -> None:
-    view = f"Latest := FROM C AS t JOIN t.latest AS x {BY} TYPE SLIDING START AS s END UNBOUNDED SELECT s.x.id AS id, LEN(w) AS n;"
+    view = (
+        f"Latest := FROM C AS t JOIN t.latest AS x {BY} TYPE SLIDING START AS s END UNBOUNDED SELECT s.x.id AS "
+        f"id, LEN(w) AS n;"
+    )
     wb = Workbench(TABLES + view, spark=executor)
     wb.insert("C", [{"k": "x", "low": 1, "g": "g"}])
     wb.insert("O", [{"id": n, "k": "x", "ts": n, "v": n, "tags": []} for n in range(4)])
@@ -147,7 +163,8 @@ def test_the_first_rows_of_a_relationship_are_joined(executor: Any) -> None:
             "B1601",
         ),
         (
-            "FROM C AS t JOIN t.orders AS x ON TRUE WINDOW BY w ORDER BY x.ts TYPE SLIDING START AS s END UNBOUNDED SELECT s.x.id AS i",
+            "FROM C AS t JOIN t.orders AS x ON TRUE WINDOW BY w ORDER BY x.ts TYPE SLIDING START AS s END UNBOUNDED "
+            "SELECT s.x.id AS i",
             "B3623",
         ),
     ],

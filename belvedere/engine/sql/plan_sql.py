@@ -214,7 +214,7 @@ class SparkPrinter(SelectPrinter):
         """Print session windows. A session ends at its last row's time plus the gap."""
         columns, time = self.columns(node.input), quote(node.time)
         within = f"PARTITION BY {', '.join([*(quote(p) for p in node.partition), '`_session`'])}"
-        last = f"timestamp_micros(unix_micros(max({time}) OVER ({within})) + {node.size}L)"
+        last = session_end(node, lambda c: f"max({c}) OVER ({within})")
         bounds = f"min({time}) OVER ({within}) AS {quote(node.start)}, {last} AS {quote(node.end)}"
         return f"SELECT {bounds}, {columns} FROM {session_numbers(node, self.query(node.input))}"
 
@@ -256,12 +256,24 @@ def session_numbers(node: TimeWindow, query: str) -> str:
     """
     time = quote(node.time)
     by = f"PARTITION BY {', '.join(quote(p) for p in node.partition)} " if node.partition else ""
-    source = f"(SELECT * FROM ({query}) AS t WHERE {time} IS NOT NULL) AS t"
-    gap = f"unix_micros({time}) - unix_micros(lag({time}) OVER ({by}ORDER BY {time}))"
-    breaks = f"(SELECT *, CASE WHEN {gap} <= {node.size}L THEN 0 ELSE 1 END AS `_new` FROM {source}) AS b"
+    present = f"{time} IS NOT NULL" if node.until is None else f"{quote(node.until)} > {time}"
+    source = f"(SELECT * FROM ({query}) AS t WHERE {present}) AS t"
+    if node.until is None:
+        reached = f"unix_micros({time}) - unix_micros(lag({time}) OVER ({by}ORDER BY {time})) <= {node.size}L"
+    else:
+        before = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+        reached = f"{time} <= max({quote(node.until)}) OVER ({by}ORDER BY {time} {before})"
+    breaks = f"(SELECT *, CASE WHEN {reached} THEN 0 ELSE 1 END AS `_new` FROM {source}) AS b"
     return (
         f"(SELECT *, sum(`_new`) OVER ({by}ORDER BY {time} RANGE UNBOUNDED PRECEDING) AS `_session` FROM {breaks}) AS s"
     )
+
+
+def session_end(node: TimeWindow, latest: Callable[[str], str]) -> str:
+    """Return the end of a session, from the aggregate that gives the maximum of a column over its rows."""
+    if node.until is not None:
+        return latest(quote(node.until))
+    return f"timestamp_micros(unix_micros({latest(quote(node.time))}) + {node.size}L)"
 
 
 def _floor(micros: str, size: int, offset: int) -> str:

@@ -103,6 +103,12 @@ def _branch(node: Node, windows: CalendarWindows, number: int, time: str, names:
     return Filter(made, exp.GT(this=column(names[1]), expression=column(time)))
 
 
+def is_calendar_start(local: Expr) -> bool:
+    """Return whether an expression is the start of a window of the calendar: a rounded time, perhaps moved."""
+    inner = local.this if isinstance(local, exp.Sub) and isinstance(local.expression, exp.Interval) else local
+    return isinstance(inner, exp.TimestampTrunc | exp.DateTrunc | exp.Cast)
+
+
 def _text(zone: str) -> str:
     return exp.Literal.string(zone).sql("spark")
 

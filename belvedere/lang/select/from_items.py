@@ -254,9 +254,12 @@ def _fixed_windows(frame: Frame, node: Node, call: Any, source: FromItem, column
             "B5002", "`dur` must be a multiple of `hopsize`", call.args["dur"], "windows grow by hopsize up to dur"
         )
     keys = tuple(_column_of(frame, source, k).internal for k in call.args.get("keys") or ())
-    size = lengths["gap"] if "gap" in lengths else lengths["dur"]
+    written = call.args.get("until")
+    until = None if written is None else _column_of(frame, source, written).internal
+    size = 0 if until is not None else lengths["gap"] if "gap" in lengths else lengths["dur"]
     time, start, end = columns
-    return TimeWindow(node, kind, time, size, lengths.get("hopsize", 0), lengths.get("offset", 0), keys, start, end)
+    step, offset = lengths.get("hopsize", 0), lengths.get("offset", 0)
+    return TimeWindow(node, kind, time, size, step, offset, keys, start, end, until)
 
 
 def _length(frame: Frame, call: Any, name: str) -> int:

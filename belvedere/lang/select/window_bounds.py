@@ -11,9 +11,22 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from belvedere.lang.select.calendar_windows import is_calendar_start
 from belvedere.plan.monotone import interval_length
 from belvedere.plan.operators.emit import Emit
-from belvedere.plan.operators.nodes import Aggregate, Distinct, Filter, Join, Node, Project, Scan, TopK, Unnest, Window
+from belvedere.plan.operators.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Scan,
+    TopK,
+    Union,
+    Unnest,
+    Window,
+)
 from belvedere.plan.operators.time_window import TimeWindow, TimeWindowKind
 
 ViewPlan = Callable[[str], Node | None]
@@ -28,6 +41,8 @@ class WindowBoundary:
     is_start: bool
     size: int = 0
     """Length of the window in microseconds."""
+    in_zone: bool = False
+    """Whether it is a window of the calendar with a time zone."""
 
 
 def window_end(plan: Node, name: str, view_plan: ViewPlan, path: tuple[str, ...] = ()) -> WindowBoundary | None:
@@ -39,9 +54,18 @@ def window_end(plan: Node, name: str, view_plan: ViewPlan, path: tuple[str, ...]
             return window_end(plan.input, name, view_plan, (*path, "window"))
         case Project():
             item = next((i for i in plan.items if i.name == name), None)
-            if item is None or isinstance(item.expr, exp.Column):
-                return None if item is None else window_end(plan.input, item.expr.name, view_plan, path)
-            return _computed_end(plan.input, item.expr.unnest(), view_plan, path)
+            if item is None:
+                return None
+            same = item.expr.this if _is_local(item.expr) else item.expr
+            if isinstance(same, exp.Column):
+                return window_end(plan.input, same.name, view_plan, path)
+            found = _computed_end(plan.input, item.expr.unnest(), view_plan, path)
+            return found or _calendar_end(plan, item.expr, path)
+        case Union():
+            place = plan.schema.names.index(name)
+            ends = [window_end(i, i.schema.names[place], view_plan, (*path, "union")) for i in plan.inputs]
+            alike = ends[0] is not None and not ends[0].in_zone and all(e == ends[0] for e in ends)
+            return ends[0] if alike else None
         case Aggregate():
             item = next((i for i in plan.keys if i.name == name), None)
             if item is None or not isinstance(item.expr, exp.Column):
@@ -69,6 +93,34 @@ def _computed_end(plan: Node, expr: exp.Expr, view_plan: ViewPlan, path: tuple[s
     if start is None or not start.is_start or interval_length(expr.expression) != start.size:
         return None
     return replace(start, is_start=False)
+
+
+def _calendar_end(plan: Project, expr: exp.Expr, path: tuple[str, ...]) -> WindowBoundary | None:
+    """Return the window if an expression is an end of a window of the calendar: a rounded time, or that plus a length.
+
+    Rounded times are so far apart that one end determines the other. Only where clocks skip a day, two windows with a
+    time zone can have the same end.
+    """
+    own, in_zone = _local(expr)
+    for other, _ in (_local(i.expr) for i in plan.items):
+        for start, end in ((own, other), (other, own)):
+            moved = isinstance(end, exp.Add) and isinstance(end.expression, exp.Interval) and end.this == start
+            if moved and is_calendar_start(start):
+                length = end.expression.sql()
+                return WindowBoundary((*path, length), TimeWindowKind.TUMBLE, own is start, in_zone=in_zone)
+    return None
+
+
+def _is_local(expr: exp.Expr) -> bool:
+    """Return whether an expression is an instant as a TIMESTAMP_NTZ."""
+    return isinstance(expr, exp.Cast) and expr.to.this is exp.DataType.Type.TIMESTAMPNTZ
+
+
+def _local(expr: exp.Expr) -> tuple[exp.Expr, bool]:
+    """Return the local time of an instant that is computed from one, and whether there is a time zone."""
+    if not isinstance(expr, exp.FromTimeZone):
+        return expr, False
+    return (expr.this.this if isinstance(expr.this, exp.Cast) else expr.this), True
 
 
 def _maximum(plan: Aggregate, name: str, view_plan: ViewPlan, path: tuple[str, ...]) -> WindowBoundary | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from belvedere.functions.calendar import floor
@@ -43,6 +43,11 @@ class TimeWindow(Node):
     partition: tuple[str, ...] = ()
     start: str = "wstart"
     end: str = "wend"
+    until: str | None = field(default=None, repr=False)
+    """Column with the time until which a row keeps its session open, if rows have gaps of their own (`size` is 0).
+
+    A row that does not keep a session open is in none.
+    """
 
     @cached_property
     def schema(self) -> Schema:
@@ -54,7 +59,9 @@ class TimeWindow(Node):
 
     @property
     def text(self) -> str:
-        words = [f"{self.kind.value} {self.time} size {self.size}us"]
+        words = [
+            f"{self.kind.value} {self.time} " + (f"size {self.size}us" if self.until is None else f"until {self.until}")
+        ]
         words += [f"step {self.step}us"] if self.step else []
         words += [f"offset {self.offset}us"] if self.offset else []
         words += [f"per [{', '.join(self.partition)}]"] if self.partition else []
@@ -69,7 +76,8 @@ class TimeWindow(Node):
         return Partition.by_columns(self.partition, self.input.schema) if self.partition else None
 
     def pruned(self, requested: frozenset[str]) -> Node:
-        return pruned_below(self, requested.union((self.time,), self.partition))
+        ends = (self.time,) if self.until is None else (self.time, self.until)
+        return pruned_below(self, requested.union(ends, self.partition))
 
     @property
     def never_null(self) -> frozenset[str]:

@@ -16,7 +16,7 @@ from functools import partial
 from sqlglot import exp
 
 from belvedere.engine.relation import Relation
-from belvedere.engine.sql.plan_sql import print_expression, session_numbers
+from belvedere.engine.sql.plan_sql import print_expression, session_end, session_numbers
 from belvedere.engine.sql.stage_sql import DELTA, ROWS, Texts
 from belvedere.functions.spark_types import quote, type_text
 from belvedere.plan.bound_rules import Bounds
@@ -81,7 +81,7 @@ class SessionGroupsStage(PartialsStage):
         time, by = quote(window.time), [quote(n) for n in window.partition]
         bounds = [
             f"min({time}) AS {quote(window.start)}",
-            f"timestamp_micros(unix_micros(max({time})) + {window.size}L) AS {quote(window.end)}",
+            f"{session_end(window, lambda c: f'max({c})')} AS {quote(window.end)}",
         ]
         items = [f"{_cast(i.expr, i)} AS {quote(i.name)}" for i in self._accumulators]
         return f"SELECT {', '.join([*by, *bounds, *items])} FROM {numbered} GROUP BY {', '.join([*by, SESSION])}"

@@ -8,7 +8,7 @@ rewrites.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sqlglot
@@ -177,7 +177,8 @@ def time_windows(select: exp.Select) -> exp.Select:
     if call.name.lower() == "hop":
         lengths = [*reversed(lengths[:2]), *lengths[2:]]
     names = ("gap",) if word == SESSION else ("dur", "hopsize", "offset")
-    intervals = dict(zip(names, (_length(length, call) for length in lengths), strict=False))
+    gap = _gap_of_rows(lengths[0], call) if word == SESSION else None
+    intervals = {} if gap is not None else dict(zip(names, (_length(length, call) for length in lengths), strict=False))
     sliding = "hopsize" in intervals and intervals["hopsize"] != intervals["dur"]
     if not sliding:
         intervals.pop("hopsize", None)
@@ -190,6 +191,12 @@ def time_windows(select: exp.Select) -> exp.Select:
         raise Problem("B3040", "session_window(...) can only be grouped together with columns", *place_of(call), hint)
     kind = "session" if word == SESSION else "hop" if sliding else "tumble"
     source = data.this if isinstance(data, exp.Subquery) else data
+    if gap is not None:
+        own = exp.column(time.this.copy())
+        until = exp.alias_(exp.Add(this=own, expression=gap), UNTIL)
+        source = exp.select(exp.Star(), until).from_(item.copy())
+        source.meta.update(call.meta)
+        intervals = {"until": exp.column(UNTIL)}
     windows = WindowCall(function=kind, data=source, timecol=exp.column(time.this.copy()), flink=False, **intervals)
     if word == SESSION:
         windows.set("keys", [exp.column(k.this.copy()) for k in keys])
@@ -206,6 +213,8 @@ def time_windows(select: exp.Select) -> exp.Select:
 SESSION = "session_window"
 WORDS = {"window": "window", "tumble": "window", "hop": "window", SESSION: SESSION, "session": SESSION}
 """Functions of windows in GROUP BY, and the names of their columns."""
+UNTIL = "session_until"
+"""Name of the column with the end of each row's own gap."""
 GROUP_WINDOWS = ("tumble", "hop", "session")
 ENDS = {"START": "s_", "END": "e_", "ROWTIME": "e_ - INTERVAL '0.001' SECOND"}
 """Value of `TUMBLE_START(...)`, `TUMBLE_END(...)` and `TUMBLE_ROWTIME(...)`, by the last word of the name; HOP and
@@ -251,11 +260,48 @@ def _names(arguments: Sequence[exp.Expr], word: str) -> bool:
     return isinstance(only, exp.Column) and only.name.lower() == word
 
 
-def _length(written: exp.Expr, call: exp.Expr) -> exp.Expr:
+def _gap_of_rows(written: exp.Expr, call: exp.Expr) -> exp.Expr | None:
+    """Return a gap that depends on the row, with texts as intervals; None for a literal."""
+    if isinstance(written.unnest(), exp.Literal | exp.Interval):
+        return None
+    gap = written.copy()
+    for text in [e for e in _results(gap) if isinstance(e, exp.Literal)]:
+        text.replace(_length(text, call))
+    return gap
+
+
+def _results(expr: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the expressions that can be the value of a CASE, IF or COALESCE."""
+    match expr:
+        case exp.Paren():
+            yield from _results(expr.this)
+        case exp.Case():
+            for branch in expr.args["ifs"]:
+                yield from _results(branch.args["true"])
+            if expr.args.get("default") is not None:
+                yield from _results(expr.args["default"])
+        case exp.If():
+            yield from _results(expr.args["true"])
+            if expr.args.get("false") is not None:
+                yield from _results(expr.args["false"])
+        case exp.Coalesce():
+            for part in (expr.this, *expr.expressions):
+                yield from _results(part)
+        case _:
+            yield expr
+
+
+def _written_length(written: exp.Expr) -> exp.Expr | None:
+    """Return the interval of a text like '10 minutes'; None for any other expression."""
     found = re.fullmatch(r"\s*(\d+)\s+(\w+)\s*", written.name) if isinstance(written, exp.Literal) else None
-    if found is not None and found[2].upper() in UNITS:
-        return make_interval(found[1], found[2])
+    return make_interval(found[1], found[2]) if found is not None and found[2].upper() in UNITS else None
+
+
+def _length(written: exp.Expr, call: exp.Expr) -> exp.Expr:
+    found = _written_length(written)
+    if found is not None:
+        return found
     if isinstance(written, exp.Interval):
         return written.copy()
-    hint = f"write {call.name.lower()}(time, '10 minutes'): a gap that depends on the row is not supported"
+    hint = f"write {call.name.lower()}(time, '10 minutes')"
     raise Problem("B5002", f"{call.name.lower()}() needs intervals", *place_of(call), hint)
