@@ -99,3 +99,8 @@ def in_other_text(diagnostic: Diagnostic, file: str, by: int, to: str) -> Diagno
     labels = tuple(replace(label, span=there(label.span)) for label in diagnostic.labels if label.span.start >= by)
     fix = replace(diagnostic.fix, span=there(diagnostic.fix.span)) if diagnostic.fix else None
     return replace(diagnostic, span=there(diagnostic.span) if diagnostic.span else None, labels=labels, fix=fix)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a count with its noun: `1 column`, `2,000 columns`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -26,7 +26,7 @@ from belvedere.connectors.replay import broken_inputs, past_of, rereadable_input
 from belvedere.connectors.run_records import FILES, files_read
 from belvedere.engine.change.stored_relations import StoredRelations, stored_now
 from belvedere.engine.store_folders import read_state, state_root
-from belvedere.errors import fail
+from belvedere.errors import counted, fail
 from belvedere.pipeline.deployment import ChangeEffect, Deployment, plan_deployment
 from belvedere.pipeline.placement import DOCUMENT, PlacedViews, with_choice
 from belvedere.project.settings import ProjectSettings
@@ -160,7 +160,7 @@ def confirm_deployment(deployment: Deployment, shown: Callable[[str], None] | No
     if not sys.stdin.isatty():
         hint = "see `belvedere plan`, and add --yes to continue"
         takes = ["removes data that clients may be reading"] if deployment.takes_away else []
-        sends = [f"sends {sum(deployment.resent.values()):,} events again"] if deployment.resent else []
+        sends = [f"sends {counted(sum(deployment.resent.values()), 'event')} again"] if deployment.resent else []
         raise fail("B7069", f"this start {' and '.join(takes + sends)}", hint=hint)
     return typer.confirm("continue?", err=True)
 
@@ -191,14 +191,14 @@ def _lines(deployment: Deployment) -> Iterator[str]:
         yield f"clients will no longer find {gone}"
     yield from deployment.notices
     for name, rows in deployment.resent.items():
-        yield f"{name} sends all of its {rows:,} rows again, each as an event"
+        yield f"{name} sends {counted(rows, 'row')} again, each as an event"
     for name, (count, whole) in deployment.lost.items():
-        yield f"{name} would be re-read, but {count:,} of its {whole:,} files are gone: their rows would be lost"
+        yield f"{name} would be re-read, but files are gone ({count:,} of {whole:,}): their rows would be lost"
     counts = ((kind, len(deployment.of(kind))) for kind in ChangeEffect)
-    counted = ", ".join(f"{count} {kind}" for kind, count in counts if count)
+    effects = ", ".join(f"{count} {kind}" for kind, count in counts if count)
     seconds = sum(c.seconds for c in deployment.changes)
     yield (
-        f"{counted or 'nothing is served'}; about {seconds:.2g} s of processor time to fill, besides the start of Spark"
+        f"{effects or 'nothing is served'}; about {seconds:.2g} s of processor time to fill, besides the start of Spark"
     )
 
 

@@ -34,7 +34,7 @@ def command(
     intake = folder_of(url, script, JOURNAL_ENDING)
     contents, more = restore_backup(folder, url, intake, state_root(url, script, project.state))
     if more:
-        typer.echo(f"{more:,} pushes since the backup were copied from {intake / contents.store}", err=True)
+        typer.echo(f"pushes since the backup were copied from {intake / contents.store}: {more:,}", err=True)
     if json:
         print_json(asdict(contents))
     else:

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from belvedere.errors import Diagnostic
+from belvedere.errors import Diagnostic, counted
 from belvedere.scenarios import Outcome, Scenario, read_scenarios, run_scenario, updated
 from belvedere.scenarios.differences import TABLES, marked
 from belvedere.scenarios.junit import junit_errors, junit_text
@@ -141,14 +141,14 @@ def run_file(path: Path, scenarios: list[Scenario], run: TestRun) -> list[Outcom
         run.done += 1
     if not run.quiet:
         with run.way.aside():
-            typer.echo(f"{path}: {counted(outcomes, update=run.update)} ({sum(o.seconds for o in outcomes):.1f} s)")
+            typer.echo(f"{path}: {verdicts(outcomes, update=run.update)} ({sum(o.seconds for o in outcomes):.1f} s)")
             for outcome in outcomes:
                 if not outcome.ok and not (run.update and fixable(outcome)):
                     typer.echo(failure_text(path, outcome))
     return outcomes
 
 
-def counted(outcomes: list[Outcome], *, update: bool) -> str:
+def verdicts(outcomes: list[Outcome], *, update: bool) -> str:
     """Return how many scenarios passed, failed, and were updated, as text."""
     written = sum(not o.ok and fixable(o) for o in outcomes) if update else 0
     failed = sum(not o.ok for o in outcomes) - written
@@ -207,10 +207,10 @@ def write_update(path: Path, text: str, outcomes: list[Outcome]) -> None:
 def totals(results: dict[Path, list[Outcome]], *, update: bool) -> str:
     """Return a line about all files."""
     outcomes = [o for found in results.values() for o in found]
-    scenarios = f"{len(outcomes)} scenario{'' if len(outcomes) == 1 else 's'}"
-    files = f"{len(results)} file{'' if len(results) == 1 else 's'}"
+    scenarios = counted(len(outcomes), "scenario")
+    files = counted(len(results), "file")
     return (
-        f"{scenarios} in {files}: {'all passed' if all(o.ok for o in outcomes) else counted(outcomes, update=update)}"
+        f"{scenarios} in {files}: {'all passed' if all(o.ok for o in outcomes) else verdicts(outcomes, update=update)}"
     )
 
 

@@ -207,9 +207,9 @@ class FileFeed:
             return found
         none = f'none of the files read for "{self.table}" is in {path_text(self.directory)}'
         left = len(found) - len(moved)
-        others = f"; {left:,} other files are new" if left else ""
+        others = f"; new files: {left:,}" if left else ""
         self._notices.append(
-            f"{none}: {len(moved):,} files of the same names, lengths and times are treated as the same files{others}"
+            f"{none}: files of the same name, length and time are treated as the same files ({len(moved):,}){others}"
         )
         self._renames = {**self._renames, **moved}
         self.listing.known |= set(moved.values())

@@ -32,7 +32,7 @@ from belvedere.connectors.reading.text_records import TEXT
 from belvedere.connectors.reading.value_reasons import MICROSECONDS, joined, judged
 from belvedere.connectors.run_records import RejectedRow
 from belvedere.engine.rows.scratch_rows import scratch_frame
-from belvedere.errors import BelvedereError, fail
+from belvedere.errors import BelvedereError, counted, fail
 from belvedere.functions.spark_types import quote
 from belvedere.project.settings import Source
 from belvedere.schema import WEIGHT
@@ -251,7 +251,7 @@ class SparkFeed:
         if found is None and count:
             what = (
                 f'the version of table "{self.reading.table}" is NULL, '
-                f"so changes of its {count:,} rows cannot be detected"
+                f"so changes of its rows ({count:,}) cannot be detected"
             )
             raise fail(
                 "B6250", what, hint="write a version that is never NULL: `concat_ws(' ', max(changed), count(*))`"
@@ -331,7 +331,9 @@ class SparkFeed:
         count = frame.where(self._column.isNull()).count()
         if not count:
             return ()
-        return (f'{count:,} rows of table "{self.reading.table}" are not read: their "{self.increasing}" is NULL',)
+        return (
+            f'table "{self.reading.table}" has {counted(count, "row")} with NULL in "{self.increasing}": such rows are not read',
+        )
 
     def _refused(self, frame: DataFrame) -> tuple[tuple[RejectedRow, ...], int]:
         """Return rejected rows with their reasons, the first ones with their text, and the number of all."""

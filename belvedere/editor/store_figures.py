@@ -15,7 +15,7 @@ from belvedere.engine.change.stored_relations import filled_tables
 from belvedere.engine.epoch_row.measurements import DOCUMENT as MEASURED
 from belvedere.engine.epoch_row.measurements import Measured
 from belvedere.engine.epoch_row.row_counts import DOCUMENT as ROWS
-from belvedere.errors import BelvedereError
+from belvedere.errors import BelvedereError, counted
 from belvedere.pipeline.placement import DOCUMENT as CHOICE
 from belvedere.pipeline.placement import PlacedViews, with_choice
 from belvedere.store import EpochRow, file_of, open_reader
@@ -49,7 +49,7 @@ def stored_figures(catalog: Catalog, url: str) -> dict[str, str]:
 def _text(id_: str, table: str, row: EpochRow) -> str:
     rows: Mapping[str, int] = row.extra.get(ROWS) or {}
     measured = Measured.of_document(row.extra.get(MEASURED))
-    parts = [f"{rows[id_]:,} rows"] if id_ in rows else []
+    parts = [counted(rows[id_], "row")] if id_ in rows else []
     if measured.epochs and table in measured.changed:
         parts.append(
             f"{measured.changed[table]:,.3g} changed per epoch on average, in {measured.seconds.get(table, 0.0):.3g} s"

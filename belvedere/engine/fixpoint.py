@@ -13,7 +13,7 @@ import pyarrow as pa
 from belvedere.engine.compute import Compute
 from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.sql.recursion_sql import RecursionOperator
-from belvedere.errors import BelvedereError, fail
+from belvedere.errors import BelvedereError, counted, fail
 from belvedere.plan.operators import recursion
 
 ENDLESS = "B7042"
@@ -29,7 +29,7 @@ def fixpoint_rows(operator: RecursionOperator, compute: Compute, put: Put) -> Ro
     total = found[0].num_rows
     while not found[-1].is_empty:
         if len(found) > operator.node.levels:
-            raise _endless(operator, f"after {operator.node.levels} levels")
+            raise _endless(operator, f"after {counted(operator.node.levels, 'level')}")
         put(operator.last, found[-1])
         if operator.node.distinct:
             put(operator.seen, _together(found, operator.schema, compute))

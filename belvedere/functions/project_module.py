@@ -24,7 +24,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
-from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, fail
+from belvedere.errors import BelvedereError, Diagnostic, Severity, Span, counted, fail
 from belvedere.functions import spark_types as t
 from belvedere.functions.function_table import BY_KEY, WINDOW_BY
 from belvedere.functions.project_functions import DECLARED, OwnFunction
@@ -170,8 +170,7 @@ def _check_parameters(name: str, written: Any, count: int, span: Span | None) ->
         inspect.signature(written).bind(*range(count))
     except TypeError as error:
         message = (
-            f"`{name}` is declared with {count} parameter{'s' * (count != 1)}, but the Python function has others: "
-            f"{error}"
+            f"`{name}` is declared with {counted(count, 'parameter')}, but the Python function has others: {error}"
         )
         raise fail(
             "B9131", message, span=span, hint="declare each parameter of the Python function, in order"

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from belvedere.errors import fail
+from belvedere.errors import counted, fail
 from belvedere.process.durable_files import sync_folder
 
 FRAME = struct.Struct("<II")
@@ -147,7 +147,7 @@ def cut_torn_end(path: Path, frames: SegmentFrames) -> str:
     with path.open("rb+") as segment:
         segment.truncate(frames.end)
         os.fsync(segment.fileno())
-    moved = f"its last {frames.size - frames.end} bytes were moved to {kept.name}"
+    moved = f"its end ({counted(frames.size - frames.end, 'byte')}) was moved to {kept.name}"
     return f"the journal's file {path} had an incomplete end, left by a crash: {moved}"
 
 

@@ -17,7 +17,7 @@ from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.hints import Placement, Promise
 from belvedere.engine.epoch_row.measurements import DOCUMENT as MEASURED
 from belvedere.engine.epoch_row.measurements import Measured
-from belvedere.errors import fail
+from belvedere.errors import counted, fail
 from belvedere.optimize.choice import Choice, cheapest, cost_of, epoch_seconds, next_choice, weighed
 from belvedere.optimize.costs import Coefficients, Workload
 from belvedere.optimize.greedy import greedy as greedy_choice
@@ -99,7 +99,7 @@ class Advice:
         saved = (self.cost_today - self.cost) * self.pause
         size = sum(v.bytes for v in self.views if v.today == "maintained" and v.best != "maintained")
         lines.append(f"estimated cost {self.cost_today:.3g} -> {self.cost:.3g} s of processor time per second")
-        lines.append(f"saves {saved:.3g} s per epoch and {size:,} bytes")
+        lines.append(f"saves {saved:.3g} s per epoch and {counted(size, 'byte')}")
         if self.freshness is not None and self.epoch > self.freshness / 2:
             lines.append(
                 f"an epoch takes about {self.epoch:.3g} s, more than half of the freshness target of "
@@ -107,7 +107,9 @@ class Advice:
                 "raise the freshness target, or give Spark more cores"
             )
         if self.epochs < ENOUGH:
-            lines.append(f"only {self.epochs} epochs have measured the changes: run this again after {ENOUGH} epochs")
+            lines.append(
+                f"changes were measured in {counted(self.epochs, 'epoch')} only: run this again after {ENOUGH} epochs"
+            )
         if self.changes:
             lines.append(
                 "the next start applies this choice"

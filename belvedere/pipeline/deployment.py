@@ -22,7 +22,7 @@ from belvedere.engine.errors.failed_stages import Failed, failures_of
 from belvedere.engine.errors.quarantine import Isolation
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import name_in_script
-from belvedere.errors import BelvedereError
+from belvedere.errors import BelvedereError, counted
 from belvedere.functions.spark_types import type_text
 from belvedere.functions.widening import evolution
 from belvedere.optimize.costs import Coefficients, Sizes, Workload, maintaining, storing
@@ -313,7 +313,7 @@ class _Comparison:
 
     def _read_again(self, ids: Iterable[str]) -> str:
         """Return a text that says which inputs are re-read from their sources, with their number of rows if known."""
-        rows = {i: f" ({self.again[i]:,} rows)" if i in self.again else "" for i in dict.fromkeys(ids)}
+        rows = {i: f" ({counted(self.again[i], 'row')})" if i in self.again else "" for i in dict.fromkeys(ids)}
         names = ", ".join(f"{self.catalog.inputs[i].name}{count}" for i, count in rows.items())
         return f"filled by re-reading the sources of {names}"
 

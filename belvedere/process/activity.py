@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from belvedere.errors import counted
+
 
 class Activity:
     """The current activity: a text and a start time, in some cases with stages and rows."""
@@ -65,7 +67,7 @@ class Activity:
         if self.stages:
             parts.append(f"stage {self.number} of {self.stages} ({self.stage})")
         if self.rows:
-            parts.append(f"{self.rows:,} rows")
+            parts.append(counted(self.rows, "row"))
             parts.append(f"{self.rows / max(1.0, time.monotonic() - self.first):,.0f} rows/s")
         parts.append(f"{seconds:.0f} s")
         if self.usual >= 1:

@@ -69,7 +69,8 @@ def _hint(profile: str, known: list[str]) -> str:
         return f"write `[profile.{profile}]` in it, or remove --profile and {PROFILE_VARIABLE}"
     close = get_close_matches(profile, known, n=1)
     names = ", ".join(f"`{name}`" for name in known)
-    return f"did you mean `{close[0]}`? There are {names}" if close else f"there are {names}"
+    there = f"the file has {names}"
+    return f"did you mean `{close[0]}`? {there[0].upper()}{there[1:]}" if close else there
 
 
 def given_variables(environ: Mapping[str, str]) -> dict[str, str]:

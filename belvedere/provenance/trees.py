@@ -15,10 +15,10 @@ from rich.tree import Tree
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.shown_names import shown_names
+from belvedere.errors import counted
 from belvedere.provenance.document import relation_name, rows_of, visible
 from belvedere.provenance.findings import FoundRows, Since, Why, WhyNot, since_text
 from belvedere.schema import UID
-from belvedere.syntax.wording import counted
 
 ENDLESS = 10_000
 """Width in columns of a line that is never wrapped."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from belvedere.errors import BelvedereError, fail
+from belvedere.errors import BelvedereError, counted, fail
 from belvedere.functions.array_aggregates import GROUP_AGGREGATES
 from belvedere.functions.function_table import canonical
 from belvedere.functions.spark_types import quote
@@ -68,7 +68,7 @@ class FrameWindows:
         if len(ways) != len(columns):
             raise fail(
                 "B9122",
-                f"order_by has {len(columns)} columns and {len(ways)} values of ascending",
+                f"order_by has {counted(len(columns), 'column')} and {counted(len(ways), 'value')} of ascending",
                 hint="give one for each",
             )
         texts = (_text(c) + ("" if way else " DESC") for c, way in zip(columns, ways, strict=True))

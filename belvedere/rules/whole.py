@@ -14,6 +14,7 @@ from belvedere.engine.rows.epoch_rows import Rows
 from belvedere.engine.sql.stage_sql import Texts
 from belvedere.engine.stage import Stage
 from belvedere.engine.work import Work
+from belvedere.errors import counted
 from belvedere.plan.bound_rules import Bounds
 from belvedere.plan.clock_steps import clock_step, next_step
 from belvedere.plan.operators.nodes import Aggregate, Join, Node, TopK, Window
@@ -34,7 +35,7 @@ class OperatorStage(Stage):
         if not isinstance(operator, TopK) or operator.limit is None or relation.view is not None:
             return super().holds(relation)
         by = f" for each group by {', '.join(operator.partition)}" if operator.partition else ""
-        return f"at most {operator.limit} rows{by}"
+        return f"at most {counted(operator.limit, 'row')}{by}"
 
     def is_bounded(self, output: Relation) -> bool:
         """Return whether the operator has one group, or a limited number of first rows."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from belvedere.errors import counted
 from belvedere.schema import MONTHS, Column
 from belvedere.values.input_rows import convert
 from belvedere.values.months import months_text
@@ -58,7 +59,9 @@ def _json_line(number: int, line: str) -> dict[str, Any]:
 def _row(number: int, line: str, names: list[str]) -> dict[str, Any]:
     cells = line.split(BAR)
     if len(cells) != len(names):
-        raise BadLine(number, f"the row has {len(cells)} cells, but the header has {len(names)} columns")
+        raise BadLine(
+            number, f"the row has {counted(len(cells), 'cell')}, but the header has {counted(len(names), 'column')}"
+        )
     return {name: read_cell(cell.strip()) for name, cell in zip(names, cells, strict=True)}
 
 

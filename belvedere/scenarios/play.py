@@ -21,7 +21,7 @@ from typing import Any
 
 from belvedere.compiler import compile_script
 from belvedere.connectors.project_file import load_project
-from belvedere.errors import BelvedereError, Diagnostic, fail
+from belvedere.errors import BelvedereError, Diagnostic, counted, fail
 from belvedere.process.temporary_folders import process_folder
 from belvedere.project.settings import ProjectSettings, Sink
 from belvedere.scenarios.cells import read_rows, same_rows
@@ -210,7 +210,7 @@ def _against_batch(bench: Workbench) -> list[str]:
         view, stored = catalog.views[id_], bench.rows(id_)
         if not same_rows(computed, stored, view.schema.visible, ordered=False):
             wrong.append(
-                f'view "{view.name}" has {len(stored)} rows, which differ from its batch result of {len(computed)} rows'
+                f'view "{view.name}" ({counted(len(stored), "row")}) differs from its batch result ({counted(len(computed), "row")})'
             )
     return wrong
 

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_type
 
+from belvedere.errors import counted
 from belvedere.functions.project_functions import OwnFunction, signature
 from belvedere.functions.spark_types import type_text
 
@@ -72,7 +73,7 @@ def fitting(found: Any, rows: int, result: pa.DataType, shown: str) -> pa.Array:
     if not isinstance(found, pa.Array):
         raise OwnFunctionError(f"{shown} returned {type(found).__name__}, not a pyarrow.Array")
     if len(found) != rows:
-        raise OwnFunctionError(f"{shown} returned {len(found)} values for {rows} rows")
+        raise OwnFunctionError(f"{shown} returned {counted(len(found), 'value')} for {counted(rows, 'row')}")
     if found.type != result and not pa.types.is_null(found.type):
         raise OwnFunctionError(f"{shown} returned {found.type}, and {type_text(result)} is {result}: cast it")
     return found if found.type == result else pa.nulls(rows, result)

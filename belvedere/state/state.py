@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from belvedere.errors import counted
 from belvedere.state.arrangement import Arrangement, by_run
 from belvedere.state.checksum_pass import ChecksumPass
 from belvedere.state.dead_rows import Positions, dead_batch
@@ -61,14 +62,14 @@ class Size:
     """Number of look-ups and changes that tasks have done in other processes since the start."""
 
     def __str__(self) -> str:
-        runs = f" in {self.runs} run{'s' if self.runs > 1 else ''}" if self.runs else ""
+        runs = f" in {counted(self.runs, 'run')}" if self.runs else ""
         found = (
             f"; since the start keys looked up: {self.asked:,}, rows found: {self.found:,}"
             if self.asked or self.found
             else ""
         )
         jobs = f"; by tasks: {self.jobs:,}" if self.jobs else ""
-        return f"{self.rows:,} rows, {self.bytes:,} bytes{runs} now{found}{jobs}"
+        return f"{counted(self.rows, 'row')}, {counted(self.bytes, 'byte')}{runs} now{found}{jobs}"
 
 
 class State:

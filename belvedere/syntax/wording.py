@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sized
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
-from belvedere.errors import Span, fail
+from belvedere.errors import Span, counted, fail
 from belvedere.schema import is_engine_column
 from belvedere.spark_sql.dialect import SparkSql
 
@@ -80,11 +80,6 @@ def did_you_mean(name: str, candidates: Iterable[str], *, shown: int = 8) -> str
         return None
     listed = ", ".join(f"`{n}`" for n in names[:shown])
     return f"there is {listed}" + (f" and {len(names) - shown} more" if len(names) > shown else "")
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a count with its noun: `1 column`, `2,000 columns`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def misfit(table: str, columns: Sized, names: Sized) -> str:

@@ -19,10 +19,11 @@ from belvedere.catalog.inputs import Input, LatePolicy
 from belvedere.connectors.connector import Sampled
 from belvedere.connectors.feeds import columns_of
 from belvedere.connectors.run_records import RejectedRow
+from belvedere.errors import counted
 from belvedere.functions.spark_types import type_text
 from belvedere.functions.widening import is_wider
 from belvedere.schema import WEIGHT
-from belvedere.syntax.wording import counted, nearest_name
+from belvedere.syntax.wording import nearest_name
 from belvedere.values.instants import microseconds
 from belvedere.values.rejections import Reason, RejectionKind
 from belvedere.values.row_texts import python_rows

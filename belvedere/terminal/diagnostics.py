@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from belvedere.errors import Diagnostic, Severity, Span
+from belvedere.errors import Diagnostic, Severity, Span, counted
 
 COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTICE: "36"}
 TAB = 4
@@ -125,4 +125,4 @@ def summary(diagnostics: Iterable[Diagnostic]) -> str:
     """Return for example `2 errors, 1 notice`, or the empty string."""
     found = list(diagnostics)
     counts = [(s, sum(d.severity is s for d in found)) for s in Severity]
-    return ", ".join(f"{n} {s}{'s' if n > 1 else ''}" for s, n in counts if n)
+    return ", ".join(counted(n, s) for s, n in counts if n)

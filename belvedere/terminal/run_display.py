@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import IO, Any, Protocol
 
 from belvedere.engine.relation import name_in_script
+from belvedere.errors import counted
 from belvedere.process.activity import NOW
 from belvedere.spark.run.run_loop import EpochProgress
 from belvedere.terminal.progress_line import stamped
@@ -166,7 +167,7 @@ class LiveTable:
         if self.last is None:
             return f"{NOW.line() if NOW.text else self.under_way}; the first epochs take longest"
         summary = (
-            f"epoch {self.last.epoch}   {self.rows:,} rows   {self.rate:,.0f} rows/s   {self.last.seconds:.2f} "
+            f"epoch {self.last.epoch}   {counted(self.rows, 'row')}   {self.rate:,.0f} rows/s   {self.last.seconds:.2f} "
             "s per epoch"
         )
         summary += f"   {NOW.line()}" if NOW.text and NOW.seconds >= 1 else ""

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from belvedere.errors import counted
 from belvedere.values.intervals import iso_text
 from belvedere.values.months import with_month_texts
 
@@ -57,7 +58,7 @@ def html_table(names: Iterable[str], cells: Iterable[Iterable[str]], right: Sequ
 
 def rows_text(rows: pa.Table) -> str:
     """Return the number of rows as text."""
-    return f"{rows.num_rows:,} row{'' if rows.num_rows == 1 else 's'}"
+    return counted(rows.num_rows, "row")
 
 
 def python_rows(rows: pa.Table) -> Iterable[dict[str, Any]]:

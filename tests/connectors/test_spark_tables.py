@@ -234,7 +234,7 @@ def test_a_version_that_is_null_and_a_value_behind_which_nothing_grows(spark: An
     with pytest.raises(BelvedereError) as caught:
         loop.once()
     (reported,) = caught.value.diagnostics
-    assert reported.message == 'the version of table "Towns" is NULL, so changes of its 2 rows cannot be detected'
+    assert reported.message == 'the version of table "Towns" is NULL, so changes of its rows (2) cannot be detected'
     loop = Loop(spark, tmp_path, TOWNS, VERSIONED.format("concat_ws(' ', max(changed), count(*))"))
     loop.once()
     file.write_text("id,name,changed\n1,Köln,\n2,Bonn,\n3,Trier,\n")

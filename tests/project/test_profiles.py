@@ -89,8 +89,8 @@ def test_without_a_profile_none_is_read(tmp_path: Path, profile: str | None) -> 
 @pytest.mark.parametrize(
     ("profile", "text", "message", "hint"),
     [
-        ("prdo", PROJECT, "belvedere.toml has no profile `prdo`", "did you mean `prod`? There are `prod`, `test`"),
-        ("Ω", PROJECT, "belvedere.toml has no profile `Ω`", "there are `prod`, `test`"),
+        ("prdo", PROJECT, "belvedere.toml has no profile `prdo`", "did you mean `prod`? The file has `prod`, `test`"),
+        ("Ω", PROJECT, "belvedere.toml has no profile `Ω`", "the file has `prod`, `test`"),
         ("a", "profile = 1", "belvedere.toml has no profile `a`", "write `[profile.a]` in it"),
     ],
 )

@@ -48,7 +48,7 @@ def test_first_rows_are_chosen_and_explained() -> None:
     (stage,) = (s for s in reported.stages if s.rule == "first")
     assert stage.reason == "the first 4 and up to 1000 more: all rows are read when fewer than 4 are left"
     (state,) = (s for s in reported.state if s.relation == stage.output)
-    assert state.bound == "at most 1004 rows"
+    assert state.bound == "at most 1,004 rows"
 
 
 def change(wb: Workbench, random: Random, rows: int, deletions: int) -> None:

@@ -82,7 +82,7 @@ def test_explain_says_what_bounds_each_state() -> None:
     assert bounds["Named"] == f"the view's own rows, {grows.format('Orders')}"
     assert bounds["Buyers"] == bounds["Newest"] == bounds["Common"] == "the view's own rows"
     assert bounds["Newest$1"] == "at most 3 rows"
-    assert bounds["Common$1"] == "at most 1002 rows"
+    assert bounds["Common$1"] == "at most 1,002 rows"
     assert bounds["Due"] == f"the view's own rows, {clicks}"
     assert bounds["Due$waiting"] == "rows leave once their time is reached"
     assert bounds["Buyers$history"] == "unbounded: every version is retained"
@@ -146,6 +146,6 @@ def test_explain_counts_the_rows_of_each_operator(
     assert found["Hours$1"]["bound"].startswith("rows leave once tumble.wend is below its watermark")
     assert (rows["ByWho"], rows["ByWho$state"]) == (4, 4)
     assert (rows["Best"], rows["Best$1"], rows["People"]) == (2, 5, 5)
-    assert found["Best$1"]["bound"] == "at most 1003 rows"
+    assert found["Best$1"]["bound"] == "at most 1,003 rows"
     assert "unbounded" in found["Pairs"]["bound"]
     assert "unbounded" in found["ByWho$state"]["bound"]

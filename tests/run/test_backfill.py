@@ -228,7 +228,7 @@ def test_plan_and_what_is_not_there_any_more(
     refused("is gone")
     first_file(loop).write_text(text.replace('"a"', "---"))  # as long as before, and as old
     os.utime(first_file(loop), (1_700_000_001, 1_700_000_001))
-    with pytest.raises(BelvedereError, match="now has 1 rows used and 1 rejected, and had 2 rows used and 0 rejected"):
+    with pytest.raises(BelvedereError, match="now has 1 row used and 1 rejected, and had 2 rows used and 0 rejected"):
         loop.once()
     first_file(loop).write_text(text)
     os.utime(first_file(loop), (1_700_000_001, 1_700_000_001))
@@ -402,7 +402,7 @@ def test_other_views_go_on_while_one_is_filled(
         run_until(loop, "Best", reported)
     before = loop.rows("All")
     seen = run_until(loop, "Best", reported)
-    assert any("Again, Best, Minutes, Pairs, Places, Ranks will be available when" in t for t in reported)
+    assert any("Again, Best, Minutes, Pairs, Places, Ranks will be available after" in t for t in reported)
     assert "being filled: " in str(steps[0])
     assert steps[0] != steps[-1]
     assert len(seen) > 1, "epochs of the other views came before"

@@ -119,7 +119,7 @@ def test_files_that_are_gone_are_told_before_they_would_be_read_again(spark: Any
     assert "files are gone" not in CliRunner().invoke(app, call).output
     (tmp_path / "data" / "Rides" / "1.json").unlink()
     assert (
-        "Rides would be re-read, but 1 of its 1 files are gone: their rows would be lost"
+        "Rides would be re-read, but files are gone (1 of 1): their rows would be lost"
         in CliRunner().invoke(app, call).output
     )
     assert json.loads(CliRunner().invoke(app, [*call, "--json"]).output)["lost_files"] == {"Rides": [1, 1]}

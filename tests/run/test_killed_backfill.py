@@ -48,7 +48,7 @@ def test_a_killed_fill_begins_anew(tmp_path: Path) -> None:
         process = start_run(script)
         url, lines = first_line(process), drain(process)
         wait_for(
-            lambda lines=lines: any("will be available when" in line for line in lines), "it never began to read again"
+            lambda lines=lines: any("will be available after" in line for line in lines), "it never began to read again"
         )
         put(data, FILES + attempt, 100)
         time.sleep(random.random() * 4 * attempt)

@@ -70,7 +70,7 @@ def test_rows_count_each_as_often() -> None:
 
 
 def test_lines_that_are_no_rows() -> None:
-    with pytest.raises(BadLine, match="1 cells, but the header has 2"):
+    with pytest.raises(BadLine, match="1 cell, but the header has 2"):
         read_rows(["a | b", "# fine", "1"])
     with pytest.raises(BadLine, match="JSON object"):
         read_rows(["{}", "[]"])

@@ -124,7 +124,7 @@ class KafkaOutlet:
         missing = sorted({e.topic for e in self.exports} - there)
         if missing:
             named = ", ".join(f'"{t}"' for t in missing)
-            message = f'sink "{self.sink}" has no topic{"s" if len(missing) > 1 else ""} {named}'
+            message = f'sink "{self.sink}" has no {"topic" if len(missing) == 1 else "topics"} {named}'
             raise fail("B6202", message, hint="create it with the number of partitions that you need")
 
     def _committed(self) -> dict[str, dict[str, int]]:

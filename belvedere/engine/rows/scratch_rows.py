@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from belvedere.engine.rows import epoch_rows as held
 from belvedere.engine.rows.epoch_rows import Memory, Rows, SparkFrame, as_rows, fits_parquet
-from belvedere.errors import BelvedereError, fail
+from belvedere.errors import BelvedereError, counted, fail
 from belvedere.process.temporary_folders import scratch_folder
 
 FEW_BYTES = 1 << 20
@@ -161,7 +161,7 @@ def write_frame(frame: SparkFrame, folder: Path, schema: pa.Schema, block: int =
     count = sum(pq.read_metadata(f).num_rows for f in files)
     if written is not None and (expected := written()) != count:
         raise not_shared(
-            folder.parent, f"executors wrote {expected:,} rows to {folder}, but the driver finds {count:,}"
+            folder.parent, f"executors wrote {counted(expected, 'row')} to {folder}, but the driver finds {count:,}"
         )
     return Rows(schema=schema, files=files, count=count)
 

@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from belvedere.errors import BelvedereError, fail
+from belvedere.errors import BelvedereError, counted, fail
 from belvedere.functions.spark_types import arrow_type, is_interval
 from belvedere.lang.endpoints.parameters import literal_of
 from belvedere.lang.types.leaf_types import parameter_name
@@ -73,7 +73,7 @@ def _arguments(brackets: str, template: DefineTemplate) -> dict[str, exp.Expr]:
         if name in given:
             raise _wrong(template, f"gives `{asked[name].name.text}` twice")
         if name not in asked:
-            takes = f"takes {len(asked)} argument{'' if len(asked) == 1 else 's'}"
+            takes = f"takes {counted(len(asked), 'argument')}"
             said = f"has no parameter `{argument.this.name}`" if is_named else takes
             raise _wrong(
                 template, said, did_you_mean(name, [p.name.text for p in asked.values()]) if is_named else None

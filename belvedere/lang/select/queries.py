@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.catalog.relationships import Relationship
-from belvedere.errors import BelvedereError, Diagnostic
+from belvedere.errors import BelvedereError, Diagnostic, counted
 from belvedere.functions import spark_types as t
 from belvedere.functions.spark_types import Typed
 from belvedere.lang.names.definitions import Definitions
@@ -44,7 +44,7 @@ from belvedere.plan.operators.project import item_of
 from belvedere.plan.rewrites.keys import carry_keys
 from belvedere.schema import find_named, has_map
 from belvedere.syntax.query_tree import WindowByBlock, emit_of, is_stream, span_of, unwrap_query
-from belvedere.syntax.wording import counted, did_you_mean, misfit
+from belvedere.syntax.wording import did_you_mean, misfit
 
 UNKNOWN = ("B2002", "B2004")
 """Codes for a name that may belong to the outer query."""

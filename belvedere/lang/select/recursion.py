@@ -13,6 +13,7 @@ from typing import NoReturn
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.errors import counted
 from belvedere.functions import spark_types as t
 from belvedere.lang.select.query_frame import StatementContext
 from belvedere.plan.expressions import column
@@ -34,7 +35,7 @@ from belvedere.plan.operators.recursion import LEVELS, Last, Recursion, parted
 from belvedere.plan.unused_names import unused_name
 from belvedere.schema import Column, has_map
 from belvedere.syntax.query_tree import unwrap_query
-from belvedere.syntax.wording import counted, misfit
+from belvedere.syntax.wording import misfit
 
 FORM = "write WITH RECURSIVE t AS (first rows UNION ALL SELECT ... FROM t ...)"
 OUTSIDE = "compute it in the query that reads the recursion"

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.optimizer.simplify import simplify
 
-from belvedere.errors import BelvedereError, Span, fail
+from belvedere.errors import BelvedereError, Span, counted, fail
 from belvedere.functions import spark_types as t
 from belvedere.lang.names.resolve import Resolver
 from belvedere.lang.names.scope import FromItem, SourceColumn
@@ -26,7 +26,7 @@ from belvedere.plan.operators.nodes import Expr, Order, Unnest
 from belvedere.schema import find_named
 from belvedere.spark_sql.operators import without_plus
 from belvedere.syntax.query_tree import PLACE, span_of
-from belvedere.syntax.wording import counted, did_you_mean, text_name
+from belvedere.syntax.wording import did_you_mean, text_name
 
 
 @dataclass

@@ -14,7 +14,7 @@ from decimal import Decimal
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.errors import BelvedereError
+from belvedere.errors import BelvedereError, counted
 from belvedere.functions import spark_types as t
 from belvedere.plan.monotone import interval_length
 from belvedere.plan.operators.spl_windows import (
@@ -167,7 +167,10 @@ class _Check:
         form = "write delta(column, step)"
         if len(part.expressions) != 2:
             raise self.fail(
-                "B5205", f"delta takes a column and a step, found {len(part.expressions)} arguments", part, form
+                "B5205",
+                f"delta takes a column and a step, found {counted(len(part.expressions), 'argument')}",
+                part,
+                form,
             )
         attribute, step = part.expressions
         if not isinstance(attribute, exp.Column | exp.Dot):

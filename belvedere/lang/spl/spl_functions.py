@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
+from belvedere.errors import counted
 from belvedere.functions import spark_types as t
 from belvedere.lang.select.query_frame import Frame
 from belvedere.lang.select.select_list import output_name
@@ -77,7 +78,7 @@ def _change(node: Expr, written: exp.Expr, frame: Frame, *, grouped: bool) -> Ex
         return node
     arguments = [node.this, node.expression] if name in ("argmin", "argmax") else list(node.expressions)
     if len(arguments) != ARITY[name]:
-        takes = f"{ARITY[name] or 'no'} argument{'' if ARITY[name] == 1 else 's'}"
+        takes = counted(ARITY[name], "argument") if ARITY[name] else "no arguments"
         raise frame.fail("B3002", f"`{node.name}` takes {takes}", _place(node, written), None)
     if name == "any":
         return _any(arguments[0], frame)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from belvedere.errors import counted
 from belvedere.plan.cached_values import cached_property
 from belvedere.plan.expressions import Expr
 from belvedere.plan.operators.node import Node, Part
@@ -87,7 +88,7 @@ class Recursion(Node):
 
     @property
     def text(self) -> str:
-        return f"recursion {self.name} by {'union' if self.distinct else 'union all'}, at most {self.levels} levels"
+        return f"recursion {self.name} by {'union' if self.distinct else 'union all'}, at most {counted(self.levels, 'level')}"
 
     @property
     def inner_plans(self) -> tuple[tuple[str, Node], ...]:

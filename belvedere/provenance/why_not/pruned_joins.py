@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from belvedere.errors import counted
 from belvedere.plan.expression_text import expression_text
 from belvedere.plan.expressions import columns_of, conjuncts, replace_columns
 from belvedere.plan.operators.nodes import Expr, Join, JoinKind
@@ -22,7 +23,6 @@ from belvedere.provenance.narrowing import narrowed
 from belvedere.provenance.row_predicates import RowPredicate, matching
 from belvedere.provenance.why.join_traces import partner_condition
 from belvedere.provenance.why_not.pruning import CountedRows, Descent, DescentPath, condition_text, pruning_step, untold
-from belvedere.syntax.wording import counted
 
 Sides = tuple[RowPredicate, RowPredicate]
 

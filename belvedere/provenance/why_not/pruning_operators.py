@@ -12,6 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
+from belvedere.errors import counted
 from belvedere.plan.expression_text import expression_text
 from belvedere.plan.expressions import columns_of, conjuncts
 from belvedere.plan.operators.emit import Emit
@@ -66,7 +67,6 @@ from belvedere.provenance.why_not.pruning import (
     untold,
 )
 from belvedere.provenance.why_not.pushed_tests import branch_predicate, passing, set_columns
-from belvedere.syntax.wording import counted
 
 
 def _project(descent: Descent, node: Project, requested: RowPredicate, way: DescentPath) -> Iterator[PruningOperator]:

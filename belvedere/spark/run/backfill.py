@@ -30,6 +30,7 @@ from belvedere.engine.ingest import stamp
 from belvedere.engine.late_rows import judge
 from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, as_rows
 from belvedere.engine.rows.scratch_rows import Scratch
+from belvedere.errors import counted
 from belvedere.pipeline.refill import DOCUMENT
 from belvedere.process.activity import NOW
 from belvedere.project.settings import ProjectSettings
@@ -207,7 +208,7 @@ class _InputBefore:
         """
         if self._used != past.span.used or (self._refused != past.span.refused and not past.left):
             then, now = (
-                f"{u:,} rows used and {r:,} rejected"
+                f"{counted(u, 'row')} used and {r:,} rejected"
                 for u, r in ((past.span.used, past.span.refused), (self._used, self._refused))
             )
             raise not_as_it_was(f"the input of epoch {past.epoch} now has {now}, and had {then}", self.table.name)
@@ -243,8 +244,8 @@ class ConcurrentBackfill:
         """`views` are the waiting ones; `phase` is called with the present activity."""
         self._backfill, self._views, self._catalog, self._store, self._phase = backfill, views, catalog, store, phase
         self._reported = time.monotonic()
-        rows = f"{backfill.total:,} rows of {', '.join(backfill.names)} are re-read"
-        phase(f"{', '.join(views)} will be available when {rows}; the other views continue")
+        rows = f"{counted(backfill.total, 'row')} of {', '.join(backfill.names)}"
+        phase(f"{', '.join(views)} will be available after the re-read of {rows}; the other views continue")
         self._note()
 
     def __call__(self) -> bool:

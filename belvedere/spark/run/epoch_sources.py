@@ -35,7 +35,7 @@ from belvedere.engine.epoch_row.source_spans import SourceSpan
 from belvedere.engine.late_rows import judge
 from belvedere.engine.rows.epoch_rows import Memory, Rows
 from belvedere.engine.rows.scratch_rows import scratch_frame
-from belvedere.errors import BelvedereError, fail
+from belvedere.errors import BelvedereError, counted, fail
 from belvedere.process.activity import NOW
 from belvedere.project.settings import ProjectSettings
 from belvedere.schema import WEIGHT
@@ -258,7 +258,7 @@ def conformed(found: Arrived, table: Input) -> Arrived:
     rows = scratch_frame(found.rows) if isinstance(found.rows, DataFrame) else found.rows
     if found.times and len(found.times) != rows.num_rows:
         assert table.source is not None
-        what = f"{len(found.times):,} times of arrival for {rows.num_rows:,} rows"
+        what = f"{counted(len(found.times), 'time')} of arrival for {counted(rows.num_rows, 'row')}"
         hint = "return in `Arrived.times` a time for each row, or none"
         raise fail("B6024", f'the connector "{table.source.connector}" gives "{table.name}" {what}', hint=hint)
     if not isinstance(rows, pa.Table):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from belvedere.errors import counted
 from belvedere.functions.function import MANY
 from belvedere.functions.function_table import ARITY
 from belvedere.syntax.positions import CLOSING, OPENING
@@ -90,9 +91,8 @@ def _given(tokens: Sequence[Token], first: int) -> tuple[int | None, int]:
 def _said(counts: tuple[int, int]) -> str:
     """Return the numbers in words: `2 arguments`, `1 to 3 arguments`."""
     least, most = counts
-    plural = "" if counts == (1, 1) else "s"
     if least == most:
-        return f"{least or 'no'} argument{plural}"
+        return counted(least, "argument") if least else "no arguments"
     if most == MANY:
-        return f"{least} argument{'' if least == 1 else 's'} or more"
+        return f"{counted(least, 'argument')} or more"
     return f"{least} {'or' if most == least + 1 else 'to'} {most} arguments"
