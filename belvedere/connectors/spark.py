@@ -331,9 +331,8 @@ class SparkFeed:
         count = frame.where(self._column.isNull()).count()
         if not count:
             return ()
-        return (
-            f'table "{self.reading.table}" has {counted(count, "row")} with NULL in "{self.increasing}": such rows are not read',
-        )
+        rows = f'{counted(count, "row")} with NULL in "{self.increasing}"'
+        return (f'table "{self.reading.table}" has {rows}: such rows are not read',)
 
     def _refused(self, frame: DataFrame) -> tuple[tuple[RejectedRow, ...], int]:
         """Return rejected rows with their reasons, the first ones with their text, and the number of all."""

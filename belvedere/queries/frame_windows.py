@@ -271,9 +271,7 @@ def _text(part: str | Column) -> str:
         return part
     node = getattr(getattr(part, "_jc", None), "node", None)
     if node is None:
-        raise fail(
-            "B9122", "Columns need a DataFrame of this process (no Spark Connect)", hint="write the condition as text"
-        )
+        raise fail("B9122", "a condition cannot be a Column with Spark Connect", hint="write the condition as text")
     return _node_text(node())
 
 

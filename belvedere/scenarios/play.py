@@ -209,9 +209,8 @@ def _against_batch(bench: Workbench) -> list[str]:
     for id_, computed in bench.batches(filled).items():
         view, stored = catalog.views[id_], bench.rows(id_)
         if not same_rows(computed, stored, view.schema.visible, ordered=False):
-            wrong.append(
-                f'view "{view.name}" ({counted(len(stored), "row")}) differs from its batch result ({counted(len(computed), "row")})'
-            )
+            rows, expected = counted(len(stored), "row"), counted(len(computed), "row")
+            wrong.append(f'view "{view.name}" ({rows}) differs from its batch result ({expected})')
     return wrong
 
 

@@ -84,9 +84,9 @@ def lowered_query(query: Query, sources: Mapping[str, Node], file: str = "", utc
     try:
         return QueryLowering(used, utc).query(query, {})
     except Untranslatable as reason:
-        raise fail(
-            "B3624", f"{reason}: not supported in a query with WINDOW BY", span=_placed(query.span, file)
-        ) from None
+        hint = "write it in a view without WINDOW BY, and read that view in FROM"
+        message = f"{reason}: not supported in a query with WINDOW BY"
+        raise fail("B3624", message, span=_placed(query.span, file), hint=hint) from None
 
 
 def _with_nested_tables(query: Query, known: Set[str]) -> Query:

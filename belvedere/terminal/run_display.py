@@ -167,8 +167,8 @@ class LiveTable:
         if self.last is None:
             return f"{NOW.line() if NOW.text else self.under_way}; the first epochs take longest"
         summary = (
-            f"epoch {self.last.epoch}   {counted(self.rows, 'row')}   {self.rate:,.0f} rows/s   {self.last.seconds:.2f} "
-            "s per epoch"
+            f"epoch {self.last.epoch}   {counted(self.rows, 'row')}   {self.rate:,.0f} rows/s   "
+            f"{self.last.seconds:.2f} s per epoch"
         )
         summary += f"   {NOW.line()}" if NOW.text and NOW.seconds >= 1 else ""
         summary += f"   {self.rejected:,} rejected" if self.rejected else ""

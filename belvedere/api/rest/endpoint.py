@@ -82,7 +82,8 @@ class RestEndpoint:
             if request.method == "POST":
                 query = b"&".join(filter(None, (await arguments_of(request, self._served.settings.limits.size), query)))
         elif request.method == "POST":
-            raise RequestError(BAD_REQUEST, "a row cannot be called", "use GET", status=405, headers={"allow": METHODS})
+            message = "POST is for query templates, not for rows"
+            raise RequestError(BAD_REQUEST, message, "use GET", status=405, headers={"allow": METHODS})
         ranged = b"" if key else range_of(request.headers.get("range-unit", ""), request.headers.get("range", ""))
         query = b"&".join(filter(None, (query, ranged)))
         if key == WHY_NOT:

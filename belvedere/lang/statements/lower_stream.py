@@ -274,9 +274,8 @@ def _united(branches: list[tuple[Node, str]], query: exp.Query, context: Stateme
     for plan, time in branches:
         columns = plan.schema.visible
         if [c.type for c in columns] != [c.type for c in first]:
-            raise context.fail(
-                "B3053", "the streams of UNION ALL have different columns", query, "select the same types from each"
-            )
+            message = "the streams of UNION ALL have columns of different types"
+            raise context.fail("B3053", message, query, "cast them to the same types")
         items = [item_of(c, f.name) for c, f in zip(columns, first, strict=True)]
         if not shown:
             items.append(Item(ROWTIME, column(time), TIMESTAMP, False, hidden=True))

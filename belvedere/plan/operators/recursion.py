@@ -88,7 +88,8 @@ class Recursion(Node):
 
     @property
     def text(self) -> str:
-        return f"recursion {self.name} by {'union' if self.distinct else 'union all'}, at most {counted(self.levels, 'level')}"
+        kind = "union" if self.distinct else "union all"
+        return f"recursion {self.name} by {kind}, at most {counted(self.levels, 'level')}"
 
     @property
     def inner_plans(self) -> tuple[tuple[str, Node], ...]:

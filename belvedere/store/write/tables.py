@@ -34,7 +34,7 @@ class Tables:
     def layout(self, name: str) -> Layout:
         found = self.layouts.get(name)
         if found is None:
-            raise fail("B7014", f'there is no stored table "{name}"', hint="create it before the epoch that writes it")
+            raise fail("B7014", f'there is no stored table "{name}"', hint="create the table before an epoch writes it")
         return found
 
     def changed(self, tables: Sequence[StoredTable]) -> list[Layout]:
