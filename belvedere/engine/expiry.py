@@ -10,13 +10,15 @@ never deleted: they are results.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
-from datetime import timedelta
+from datetime import date, datetime, timedelta
+
+import pyarrow as pa
 
 from belvedere.engine.pipeline import Pipeline
 from belvedere.engine.relation import Relation
 from belvedere.engine.stage import BoundsNow, Stage
 from belvedere.engine.work import EpochContext
-from belvedere.plan.bound_rules import Bounds, Known
+from belvedere.plan.bound_rules import Bounds, Known, is_time
 from belvedere.plan.monotone import FOREVER, NEVER
 from belvedere.schema import INGEST_TIME, TIMESTAMP
 from belvedere.time.past_bounds import PastBounds
@@ -112,11 +114,12 @@ class Expiry:
                 self._expire(name, columns, context)
 
     def _expire(self, name: str, columns: Mapping[str, int], context: EpochContext) -> None:
+        schema = self._pipeline.relations[name].schema
         for column, bound in columns.items():
             if bound == NEVER or (self._done.get((name, column)) == bound and name not in context.deltas):
                 continue
             try:
-                last = instant(bound - 1)
+                last = _last_below(bound, schema[column].type)
             except OverflowError:
                 continue
             context.storage.delete_range(name, column, last)
@@ -149,6 +152,22 @@ def _least(needs: Iterator[Bounds]) -> Bounds:
 
 
 def _times(relation: Relation, bounds: Bounds) -> dict[str, int]:
-    """Return the bounds of its time columns, in the order of the schema. The columns are stored with its rows."""
-    names = (c.name for c in relation.schema if c.type == TIMESTAMP)
+    """Return the bounds of columns of times, and of numbers computed from times, in the order of the schema.
+
+    The columns are stored with its rows.
+    """
+    names = (c.name for c in relation.schema if is_time(c.type) or pa.types.is_integer(c.type))
     return {n: bounds[n] for n in names if bounds.get(n, FOREVER) != FOREVER}
+
+
+def _last_below(bound: int, type_: pa.DataType) -> datetime | date | int:
+    """Return the greatest value of a type that is below a bound. Raises OverflowError if there is none."""
+    if pa.types.is_integer(type_):
+        greatest: int = 2 ** (type_.bit_width - 1) - 1
+        if bound <= -greatest:
+            raise OverflowError
+        return min(bound - 1, greatest)
+    last = instant(bound - 1)
+    if pa.types.is_date(type_):
+        return last.date()
+    return last if type_ == TIMESTAMP else last.replace(tzinfo=None)
