@@ -9,20 +9,27 @@ from __future__ import annotations
 
 import math
 import operator as operators
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from belvedere.kernels import search
+from belvedere.kernels.running import Operand, RunningValues
 from belvedere.kernels.search import Bools, Ints
 from belvedere.kernels.sorted_rows import SortedRows, ordered_codes
-from belvedere.plan.operators.window_specs import ColumnTerm, ConstantTerm, OperationTerm, Term
+from belvedere.plan.operators.window_specs import (
+    ColumnTerm,
+    ConstantTerm,
+    OperationTerm,
+    PrefixTerm,
+    RunningTerm,
+    Term,
+)
 
 PAIRS = 1 << 16  # evaluated in one step: small enough for the processor's cache
 Places = Callable[[str], tuple[Ints, Bools]]
 """Function from a side to the rows of its tuples and a mask of those that exist."""
-Operand = tuple[Any, Bools]
 EXACT = 1 << 53
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operators.eq, "<>": operators.ne, "<": operators.lt, "<=": operators.le, ">": operators.gt, ">=": operators.ge,
@@ -44,13 +51,13 @@ def holds(rows: SortedRows, terms: Sequence[Term]) -> Bools:
     return found
 
 
-def leaves(term: Term) -> Iterator[ColumnTerm]:
-    """Yield the columns that the term reads."""
-    if isinstance(term, ColumnTerm):
-        yield term
-    elif isinstance(term, OperationTerm):
+def leaves(term: Term) -> Iterator[ColumnTerm | PrefixTerm | RunningTerm]:
+    """Yield the columns, and aggregates of columns, that the term reads."""
+    if isinstance(term, OperationTerm):
         for part in term.parts:
             yield from leaves(part)
+    elif not isinstance(term, ConstantTerm):
+        yield term
 
 
 def first_pair(rows: SortedRows, term: Term, known: Places, side: str, begin: Ints) -> Ints:
@@ -60,6 +67,7 @@ def first_pair(rows: SortedRows, term: Term, known: Places, side: str, begin: In
     """
     found = np.full(len(begin), search.NONE, np.int64)
     evaluation = Evaluation(rows, term)
+    running = RunningValues(rows, (t for t in leaves(term) if isinstance(t, RunningTerm)), len(begin))
     low, high = begin.copy(), rows.last[begin] if len(begin) else begin
     active, width = np.arange(len(begin)), 4
     while len(active):
@@ -77,6 +85,7 @@ def first_pair(rows: SortedRows, term: Term, known: Places, side: str, begin: In
                 places, there = known(requested)
                 return places[windows], there[windows]
 
+            evaluation.running = running.step(some, flat, inside)
             hits = np.broadcast_to(evaluation.truth(at), flat.shape).reshape(len(some), width) & inside
             some_hit = hits.any(axis=1)
             found[some[some_hit]] = low[some[some_hit]] + hits[some_hit].argmax(axis=1)
@@ -90,6 +99,8 @@ class Evaluation:
 
     def __init__(self, rows: SortedRows, term: Term):
         self.rows, self.term = rows, term
+        self.running: Mapping[RunningTerm, Operand] = {}
+        """Values of running aggregates for the pairs that are evaluated."""
         self.safe = self.bound(term) < (EXACT if _divides(term) else 1 << 63)
 
     def truth(self, at: Places) -> Bools:
@@ -103,14 +114,17 @@ class Evaluation:
         if isinstance(term, ConstantTerm):
             value = self.constant(term)
             return abs(value) if isinstance(value, int) else 0
-        if isinstance(term, ColumnTerm):
+        if isinstance(term, PrefixTerm):
+            sums = self.rows.prefix(term.column, term.counts)
+            return max(abs(int(sums.max())), abs(int(sums.min())))
+        if not isinstance(term, OperationTerm):
             if not self.rows.count:
                 return 0
             if term.column is None:
                 return int(self.rows.count - self.rows.origin.min())
             values = self.rows.values(term.column)[0]
             greatest: int = max(abs(int(values.max())), abs(int(values.min()))) if values.dtype == np.int64 else 0
-            return max(greatest, self.bound(term.missing))
+            return max(greatest, self.bound(term.missing)) if isinstance(term, ColumnTerm) else greatest
         if term.operator in TEXTS:
             return 0
         bounds = [self.bound(p) for p in term.parts]
@@ -127,6 +141,13 @@ class Evaluation:
             return (0 if value is None else value), np.asarray(value is not None)
         if isinstance(term, ColumnTerm):
             return self.read(term, at)
+        if isinstance(term, PrefixTerm):
+            places, _ = at(term.side)
+            return self.rows.prefix(term.column, term.counts)[places + term.through], np.ones(
+                np.shape(places), np.bool_
+            )
+        if isinstance(term, RunningTerm):
+            return self.running[term]
         if term.operator in ("and", "or"):
             return self.joined(term, at)
         if term.operator in ("not", "known"):

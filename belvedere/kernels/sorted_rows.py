@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from belvedere.kernels import range_aggregates
 from belvedere.kernels.search import Bools, Ints
 
 SHIFTS = {"item": 0, "previous": -1, "next": 1, "position": 0}
@@ -60,6 +61,7 @@ class SortedRows:
         self.last = np.repeat(ends, sizes) if len(begins) else np.zeros(0, np.int64)
         self.origin = self.first - before  # where position 1 is, or would be
         self._objects: dict[str, Any] = {}
+        self._prefixes: dict[tuple[str, bool], Any] = {}
         self._cache: dict[str, tuple[Any, Bools]] = {}
         self._joint: dict[tuple[str, str], tuple[tuple[Ints, Bools], tuple[Ints, Bools]]] = {}
 
@@ -92,6 +94,18 @@ class SortedRows:
         moved = places + shift
         inside = (moved >= self.first[places]) & (moved <= self.last[places])
         return np.where(inside, moved, places), inside
+
+    def prefix(self, column: str, counts: bool) -> Any:
+        """Return the sum of a column's whole numbers, or the number of its valid values, in the first 0, 1, ... rows.
+
+        Sums that may exceed 64 bits are Python's numbers.
+        """
+        if (column, counts) not in self._prefixes:
+            values, valid = self.values(column)
+            kept = valid.astype(np.int64) if counts else np.where(valid, values, 0)
+            sums = range_aggregates.prefix(kept.astype(object) if range_aggregates.may_overflow(kept) else kept)
+            self._prefixes[column, counts] = sums
+        return self._prefixes[column, counts]
 
     @cached_property
     def everywhere(self) -> Ints:

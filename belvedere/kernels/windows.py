@@ -28,6 +28,7 @@ from belvedere.plan.operators.window_specs import (
     KernelSpec,
     Members,
     OperationTerm,
+    PrefixTerm,
 )
 
 ARRAY_CHUNK = 2_000_000  # maximum number of array members in one batch of the output
@@ -137,7 +138,8 @@ class Finder:
         (values, valid), (requested, known) = Evaluation(self.rows, term).sides(term, at)
         if not np.ndim(values):  # a value without rows, such as a field of a number
             values, valid = np.full(self.rows.count, values), np.broadcast_to(valid, self.rows.count)
-        if values.dtype == object and not all(-(1 << 63) <= x < 1 << 63 for x in values[valid]):
+        differences = any(isinstance(t, PrefixTerm) for t in leaves(compare.searched))
+        if values.dtype == object and not differences and not all(-(1 << 63) <= x < 1 << 63 for x in values[valid]):
             raise OverflowError("a sum of whole numbers has more than 64 bits")
         codes = (np.asarray(x, np.int64) for x in comparable(values, requested))
         return next(codes), valid, next(codes), known

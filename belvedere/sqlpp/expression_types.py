@@ -20,8 +20,8 @@ from belvedere.functions.calendar import UNITS
 from belvedere.functions.function_table import WINDOW_BY, canonical
 from belvedere.functions.project_functions import OwnFunction, own_function, signature
 from belvedere.functions.spark_types import common_type, type_text
-from belvedere.functions.sqlpp_functions import DURATION, Type, duration_micros, element, unify
-from belvedere.sqlpp.query_tree import Expr, Missing, Query, QueryExpression
+from belvedere.functions.sqlpp_functions import DURATION, Type, duration_micros, element, is_number, unify
+from belvedere.sqlpp.query_tree import Expr, Missing, Query, QueryExpression, RunningAggregate
 from belvedere.sqlpp.type_rules import (
     ELSEWHERE,
     UNSUPPORTED,
@@ -58,6 +58,11 @@ class VariableScope:
         if name in self.tables:
             return name
         return next((t for t in self.tables if t.casefold() == name.casefold()), None)
+
+
+def has_running_extremes(type_: pa.DataType) -> bool:
+    """Return whether END can read MIN and MAX of such values."""
+    return is_number(type_) or pa.types.is_temporal(type_) or pa.types.is_null(type_)
 
 
 def _fits(found: Type, requested: pa.DataType) -> bool:
@@ -115,7 +120,7 @@ class ExpressionTyping(ABC):
         if table is not None:
             row = scope.tables[table]
             return None if row is None else pa.list_(row)
-        candidates = [*scope.variables, *scope.tables]
+        candidates = [n for n in (*scope.variables, *scope.tables) if not n.startswith("$")]
         near = [c for c in candidates if c.casefold() == name.casefold()] or get_close_matches(name, candidates, 1)
         hint = f'did you mean "{near[0]}"?' if near else f"in scope: {', '.join(candidates) or 'nothing'}"
         self.report("B2601", f'name "{name}" is not in scope here', self._place(node, within), hint)
@@ -285,6 +290,15 @@ class ExpressionTyping(ABC):
             return None
         inner = pa.int64() if isinstance(arguments[0], exp.Star) else self.of(arguments[0], scope.group, within)
         return WINDOW_BY[canonical(f"ARRAY_{name}")].result([None if inner is None else pa.list_(inner)])
+
+    def _runningaggregate(self, node: RunningAggregate, scope: VariableScope, within: Span | None) -> Type:
+        if node.value is None:
+            return pa.int64()
+        inner = self.of(node.value, scope, within)
+        if inner is not None and node.function in ("MIN", "MAX") and not has_running_extremes(inner):
+            hint = f"{node.function} of numbers, times and durations can be in END"
+            self.report("B3605", f"END cannot read {node.function} of {describe(inner)}", within, hint)
+        return WINDOW_BY[f"ARRAY_{node.function}"].result([None if inner is None else pa.list_(inner)])
 
     def _arithmetic(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         left, right = self.of(node.this, scope, within), self.of(node.expression, scope, within)

@@ -27,6 +27,7 @@ from belvedere.sqlpp.lower_tuples import Tables, TupleLowering
 from belvedere.sqlpp.query_tree import Expr, Missing, QueryBlock, QueryExpression, Selected, WindowBy, reference
 from belvedere.sqlpp.spark_text.sql_text import is_column, parsed
 from belvedere.sqlpp.spark_text.sql_values import SqlValue, Value, merge, name
+from belvedere.sqlpp.window_limits import HIDDEN
 from belvedere.sqlpp.windows.blocks import ends_of
 from belvedere.sqlpp.windows.plan_block import BlockPlanner, key_columns
 from belvedere.sqlpp.windows.ranges import closing_search, ranges_of
@@ -73,7 +74,11 @@ def _comparable(key: SqlValue) -> SqlValue:
 
 def _without_star(block: QueryBlock, window: WindowBy) -> QueryBlock:
     """Return the block with `*` in SELECT expanded into variables."""
-    names = [*window.variables, window.name.text, *(let.name.text for let in block.window_lets)]
+    names = [
+        *(n for n in window.variables if not n.startswith(HIDDEN)),
+        window.name.text,
+        *(let.name.text for let in block.window_lets),
+    ]
     every = tuple(Selected(reference(n), n) for n in names)
     items = tuple(s for i in block.select.items for s in ((i,) if i.expr is not None else every))
     return replace(block, select=replace(block.select, items=items))

@@ -36,12 +36,14 @@ from belvedere.sqlpp.query_tree import (
 )
 from belvedere.sqlpp.repeated_keys import name_group_keys
 from belvedere.sqlpp.window_aggregates import over_windows
+from belvedere.sqlpp.window_limits import limited
 
 MISPLACED = {
     "WHERE": "WHERE before WINDOW BY filters tuples, HAVING after it filters windows",
     "GROUP BY": "group windows in a query around this one: FROM (...) AS t GROUP BY ...",
     "ORDER BY": "ORDER BY and LIMIT stand after SELECT",
     "LIMIT": "ORDER BY and LIMIT stand after SELECT",
+    "WITHIN": "WITHIN limits END alone: END AS e WHEN condition WITHIN INTERVAL 1 HOUR, or END WITHIN INTERVAL 1 HOUR",
     "OVER": "compute OVER in a separate query or view, and read that in FROM",
 }
 JOINS = {
@@ -51,14 +53,14 @@ JOINS = {
     "JOIN": SourceKind.INNER,
 }  # fmt: skip
 VARIABLES = (("item", "AS"), ("position", "AT"), ("previous", "PREV AS"), ("next", "NEXT AS"))
-AFTER_VARIABLE = {"WHEN", "AT", "PREV", "NEXT"}
+AFTER_VARIABLE = {"WHEN", "AT", "PREV", "NEXT", "WITHIN"}
 EXPECTED = {
     "expected ORDER BY": "write WINDOW BY w PARTITION BY key ORDER BY time TYPE SLIDING START ... END ...",
     "expected TYPE": "write TYPE SLIDING if windows may overlap, TYPE TUMBLING if not",
     "expected SLIDING": "SLIDING if windows may overlap, TUMBLING if not",
     "expected END": "write END WHEN condition, END UNBOUNDED, or END alone for windows of one tuple",
 }
-BOUNDARY_WORDS = {"AT", "PREV", "NEXT", "WHEN", "ONLY", "LET"}
+BOUNDARY_WORDS = {"AT", "PREV", "NEXT", "WHEN", "ONLY", "LET", "WITHIN"}
 
 
 class WindowByParser(ExpressionParser):
@@ -115,7 +117,7 @@ class WindowByParser(ExpressionParser):
             if not self._curr or self._curr.token_type != TokenType.SELECT:
                 self.raise_error("expected SELECT")
             select = self._select()
-        return over_windows(name_group_keys(QueryBlock(select, **parts, span=self._span(start))))
+        return over_windows(limited(name_group_keys(QueryBlock(select, **parts, span=self._span(start)))))
 
     def _generator(self) -> dict[str, Any]:
         self._expect(TokenType.FROM, "FROM or SELECT")
@@ -242,6 +244,8 @@ class WindowByParser(ExpressionParser):
         end = self._boundary("END") if self._match(TokenType.END) else None
         if only and end is None:
             self.raise_error("expected END after ONLY")
+        if end is not None and end.within is not None and opening.unbounded:
+            self.raise_error("START UNBOUNDED has no tuple from which WITHIN counts", self._prev)
         if end is None and (not tumbling or label is not None):
             self.raise_error("expected END")
         if bracket:
@@ -291,7 +295,8 @@ class WindowByParser(ExpressionParser):
         if self._curr and (self._curr.token_type == TokenType.ALIAS or self._at("AT") or self._at("PREV", "AS")):
             self.raise_error("the variables of a boundary must have the order AS, AT, PREV AS, NEXT AS")
         when = self.value() if self._match_text_seq("WHEN") else None
-        return Boundary(Variables(**found), when, False, self._span(start))
+        within = self.value() if clause == "END" and self._match_text_seq("WITHIN") else None
+        return Boundary(Variables(**found), when, False, self._span(start), within)
 
     def _at_bare_variable(self) -> bool:
         """Return whether AS is omitted."""

@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from belvedere.errors import Span
-from belvedere.sqlpp.query_tree import Expr, Name, Query, QueryBlock, QueryExpression
+from belvedere.sqlpp.query_tree import MEMBER, Expr, Name, Query, QueryBlock, QueryExpression
 
 
 def free_names(query: Query, known: Set[str] = frozenset()) -> set[str]:
@@ -44,7 +44,7 @@ def _free_of(block: QueryBlock, outer: Set[str]) -> set[str]:
         own = own | {n.text for n in (*(k.name for k in block.group.keys), block.group.group) if n is not None}
     found = found.union(*(free_in(e, own) for e in before_window(block)))
     if block.window is not None:
-        own = outer | {block.window.name.text, *block.window.variables}
+        own = outer | {block.window.name.text, *block.window.variables, MEMBER}
     own = own | {let.name.text for let in block.window_lets}
     return found.union(*(free_in(e, own) for e in after_window(block)))
 

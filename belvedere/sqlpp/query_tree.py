@@ -43,6 +43,25 @@ class Missing(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {}
 
 
+MEMBER = "$member"
+"""Variable of a window's tuple; users cannot write this name."""
+
+
+class RunningAggregate(exp.Expression):
+    """An aggregate over the window's tuples up to END's tuple; `value` is over `$member`, and absent for COUNT(*)."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"function": True, "value": False}
+
+    @property
+    def function(self) -> str:
+        return str(self.args["function"])
+
+    @property
+    def value(self) -> Expr | None:
+        found: Expr | None = self.args.get("value")
+        return found
+
+
 class QueryExpression(exp.Expression):
     """A query in parentheses as a value: the array of its results; `query` is a `Query`."""
 
@@ -152,12 +171,16 @@ class Variables:
 
 @dataclass(frozen=True)
 class Boundary:
-    """LABEL, START or END: variables and a predicate (None is TRUE), or UNBOUNDED (Fig. 5)."""
+    """LABEL, START or END: variables and a predicate (None is TRUE), or UNBOUNDED (Fig. 5).
+
+    `within` is END's limit, until `window_limits` turns it into a condition.
+    """
 
     variables: Variables = Variables()
     when: Expr | None = None
     unbounded: bool = False
     span: Span | None = None
+    within: Expr | None = None
 
 
 @dataclass(frozen=True)

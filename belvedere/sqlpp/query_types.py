@@ -16,6 +16,7 @@ from belvedere.functions.sqlpp_functions import Type, element, unify
 from belvedere.sqlpp.expression_types import ExpressionTyping, VariableScope
 from belvedere.sqlpp.query_names import free_in
 from belvedere.sqlpp.query_tree import (
+    MEMBER,
     Expr,
     FromTerm,
     Let,
@@ -23,11 +24,13 @@ from belvedere.sqlpp.query_tree import (
     Query,
     QueryBlock,
     QueryExpression,
+    RunningAggregate,
     Select,
     Selected,
     WindowBy,
 )
 from belvedere.sqlpp.type_rules import describe, difference
+from belvedere.sqlpp.window_limits import HIDDEN
 
 
 class Typing(ExpressionTyping):
@@ -160,7 +163,7 @@ class Typing(ExpressionTyping):
                 self.report("B3612", "a map has no order", key.expr.meta.get("span"))
         declared: dict[str, Type] = {}
         inner = replace(outer, group=None)
-        for _, boundary in window.boundaries:
+        for side, boundary in window.boundaries:
             for role, name in boundary.variables:
                 if name.text == window.name.text:
                     self.report(
@@ -172,18 +175,26 @@ class Typing(ExpressionTyping):
                 self._declare(declared, name, pa.int64() if role == "position" else item)
             inner = inner.bind(declared)
             if boundary.when is not None:
-                self._condition_of(boundary.when, inner, scope, window)
+                visible = inner.bind({MEMBER: item}) if side == "end" else inner
+                self._condition_of(boundary.when, visible, scope, window)
         declared[window.name.text] = None if item is None else pa.list_(item)
-        return inner.bind(declared), declared
+        return inner.bind(declared), {n: t for n, t in declared.items() if not n.startswith(HIDDEN)}
 
     def _condition_of(self, when: Expr, inner: VariableScope, before: VariableScope, window: WindowBy) -> None:
         for column in when.find_all(exp.Column):
             name = column.name
+            if name in window.variables and (found := column.find_ancestor(RunningAggregate)) is not None:
+                hint = f"{found.function} reads the window's tuples alone: use {name} outside of it"
+                self.report(
+                    "B2607", f'variable "{name}" is not visible in {found.function}', self._place(column, None), hint
+                )
+                return
             if name in inner.variables or inner.table(name) is not None:
                 continue
             place = self._place(column, when.meta.get("span"))
             if name == window.name.text:
-                self.report("B2606", f'the window "{name}" cannot be used in its own boundaries', place)
+                hint = f"COUNT(*), SUM, AVG, MIN and MAX can be in END: END AS e WHEN SUM({name}.field) > 100"
+                self.report("B2606", f'the window "{name}" cannot be used in its own boundaries', place, hint)
             elif name in before.variables:
                 hint = "declare a variable for the tuple: START AS s WHEN s.field ..., END AS e WHEN e.field ..."
                 self.report("B2607", f'variable "{name}" of FROM is not visible in WHEN', place, hint)

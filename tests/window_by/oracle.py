@@ -47,10 +47,30 @@ def term(tree: Tree, rows: Sequence[Row], places: dict[str, int | None]) -> Any:
     if kind == "field":
         row = tuple_at(rows, places.get(tree[1]), tree[2])
         return None if row is None else row[tree[3]]
+    if kind == "running":
+        first, last = places["first"], places["end"]
+        assert first is not None
+        assert last is not None
+        return aggregated(tree[1], [1 if tree[2] == "*" else r[tree[2]] for r in rows[first : last + 1]])
     left, right = term(tree[1], rows, places), term(tree[2], rows, places)
     if left is None or right is None:
         return None
     return left + right if kind == "add" else left - right
+
+
+def aggregated(function: str, members: Sequence[Any]) -> Any:
+    """An aggregate of the members that are not NULL, one after another."""
+    known = [m for m in members if m is not None]
+    if function == "COUNT":
+        return len(known)
+    if not known:
+        return None
+    if function in ("MIN", "MAX"):
+        return min(known) if function == "MIN" else max(known)
+    total = known[0]
+    for value in known[1:]:
+        total += value
+    return total if function == "SUM" else total / len(known)
 
 
 def tuple_at(rows: Sequence[Row], place: int | None, role: str) -> Row | None:
@@ -95,7 +115,7 @@ def end_from(framing: Framing, rows: Sequence[Row], places: dict[str, int | None
     if framing.end == "unbounded":
         return len(rows) - 1
     for j in range(begin, len(rows)):
-        if holds(framing.end, rows, {**places, "end": j}) is True:  # type: ignore[arg-type]
+        if holds(framing.end, rows, {**places, "first": begin, "end": j}) is True:  # type: ignore[arg-type]
             return j
     return None
 

@@ -71,6 +71,21 @@ def one_sided(draw: st.DrawFn, side: str) -> Tree:
 
 
 @st.composite
+def running(draw: st.DrawFn, known: tuple[str, ...]) -> Tree:
+    """A condition of END on an aggregate over the window up to END's tuple."""
+    functions = st.sampled_from(["SUM", "COUNT", "AVG", "MIN", "MAX"])
+    aggregates = st.builds(lambda f, c: ("running", f, c), functions, st.sampled_from(["v", "x", "o", "v"]))
+    aggregates |= st.just(("running", "COUNT", "*"))
+    left, kind = draw(aggregates), draw(st.integers(0, 3))
+    if kind == 0:
+        left = ("sub", left, draw(aggregates))
+    elif kind == 1:
+        left = ("add", left, draw(whole(draw(st.sampled_from(("end", *known))))))
+    right = draw(st.integers(0, 12).map(lambda c: ("const", c)) | whole(draw(st.sampled_from(("end", *known)))))
+    return ("compare", draw(COMPARISONS), left, right)
+
+
+@st.composite
 def two_sided(draw: st.DrawFn, side: str, known: str) -> Tree:
     kind = draw(st.integers(0, 4))
     operator = draw(COMPARISONS)
@@ -101,6 +116,8 @@ def conditions(side: str, known: tuple[str, ...]) -> st.SearchStrategy[Tree]:
     atoms: Any = st.just(("true",)) | one_sided(side)
     for other in known:
         atoms = atoms | two_sided(side, other) | one_sided(other)
+    if side == "end":
+        atoms = atoms | running(known)
     return st.recursive(
         atoms,
         lambda inner: st.tuples(st.sampled_from(["and", "or"]), inner, inner) | inner.map(lambda t: ("not", t)),
@@ -141,6 +158,8 @@ def term_text(tree: Tree) -> str:
         return POSITIONS[tree[1]]
     if kind == "field":
         return f"{NAMES[tree[1], tree[2]]}.{tree[3]}"
+    if kind == "running":
+        return f"{tree[1]}({'*' if tree[2] == '*' else 'w.' + tree[2]})"
     return f"({term_text(tree[1])} {'+' if kind == 'add' else '-'} {term_text(tree[2])})"
 
 

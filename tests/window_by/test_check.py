@@ -27,6 +27,10 @@ REFUSED = [
     (HEAD + "START AS w END SELECT w", "B2605", "w"),
     (HEAD + "START WHEN e.val = 1 END AS e SELECT e", "B2607", "e"),
     (HEAD + "START AS s WHEN w[0].val = 1 END SELECT w", "B2606", "w"),
+    (HEAD + "START END AS e WHEN w[0].val = 1 SELECT w", "B2606", "w"),
+    (HEAD + "START END AS e WHEN MEDIAN(w.val) > 1 SELECT w", "B2606", "w"),
+    (HEAD + "START AS s END AS e WHEN SUM(w.val - s.val) > 1 SELECT w", "B2607", "s"),
+    (HEAD + "START END AS e WHEN MAX(w.station) = 'a' SELECT w", "B3605", None),
     (HEAD + "START END SELECT g.val", "B2601", "g"),
     (HEAD + "START AS s END SELECT AVG(s.val) AS a", "B3605", "AVG(s.val)"),
     (HEAD + "START END SELECT ARAY_AVG(w[*].val) AS a", "B2604", "ARAY_AVG(w[*].val)"),
@@ -65,6 +69,8 @@ def test_refused(text: str, code: str, place: str | None) -> None:
     "text",
     [
         HEAD + "START END SELECT w",
+        HEAD + "END AS e WHEN SUM(w.val) > 100 OR COUNT(*) = 9 OR COUNT(w) > e.val SELECT w",
+        HEAD + "END AS e WHEN MAX(w.date) - e.date > INTERVAL 1 DAY WITHIN INTERVAL 7 DAYS SELECT w",
         HEAD + "END SELECT w",
         HEAD + "START UNBOUNDED ONLY END UNBOUNDED SELECT w",
         HEAD.replace("SLIDING", "TUMBLING") + "START AS s WHEN CASE WHEN s.val > 1 THEN TRUE END SELECT VALUE w",
@@ -89,6 +95,16 @@ def test_accepted(text: str) -> None:
             "START AS s END WHERE s.val > 3 SELECT w",
             'expected SELECT, found "WHERE"',
             "HAVING after it filters windows",
+        ),
+        (
+            "START AS s WHEN SUM(w.val) > 3 END SELECT s",
+            'the window "w" cannot be used in its own boundaries',
+            "END AS e WHEN SUM(w.field) > 100",
+        ),
+        (
+            "START AS s END AS e WHEN AVG(w.val * s.val) > 3 SELECT s",
+            'variable "s" is not visible in AVG',
+            "AVG reads the window's tuples alone",
         ),
         ("START AS s END AS e WHEN e.val > 3", "expected SELECT, found the end of the text", None),
         (

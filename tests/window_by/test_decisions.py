@@ -84,6 +84,25 @@ DECISIONS: list[tuple[int, str, list[tuple[Any, ...]] | str]] = [
      [(1, 2), (2, 1)]),
     (32, HEAD + "SLIDING START AS s WHEN s.v IN (FROM rows AS q WHERE q.k = 1 SELECT VALUE q.v + 1) END SELECT s.id",
      [(4,)]),
+    (33, HEAD + "TUMBLING START END AS e WHEN SUM(w.v) > 3 SELECT e.id, SUM(w.v) AS t",
+     [(2, 4), (4, 7), (5, 4), (None, None)]),
+    (33, HEAD + "SLIDING START AS s WHEN s.v = 3 END AS e WHEN SUM(w.v) > 4 SELECT w[*].id AS ids", [([2, 3],)]),
+    (33, HEAD + "SLIDING START UNBOUNDED END AS e WHEN COUNT(w.v) = 2 SELECT w[*].id AS ids",
+     [([1, 2],), ([5, 6, None],)]),
+    (33, HEAD + LABEL + "l.v = 2 START AT sp WHEN sp = 9 END AS e WHEN SUM(w.v) > 5 SELECT w[*].id AS ids",
+     [([None, 1, 2, 3],)]),
+    (33, HEAD + "SLIDING START WHEN SUM(w.v) > 3 END SELECT w", "B2606"),
+    (34, HEAD + "SLIDING START AS s END AS e WHEN e.v = 5 WITHIN 1 SELECT s.id, e.id AS e",
+     [(1, 2), (2, 3), (3, 4), (4, 4), (5, None), (6, None)]),
+    (34, HEAD + "TUMBLING END WITHIN 2 SELECT w[*].id AS ids", [([1, 2, 3],), ([4, None],), ([5, 6, None],)]),
+    (34, HEAD.replace("r.o ", "r.o DESC ") + "TUMBLING START AS s END WITHIN 2 SELECT w[*].id AS ids",
+     [([4, 3, 2],), ([1, None],), ([6, 5, None],)]),
+    (34, HEAD + "SLIDING ONLY END AS e WHEN SUM(w.v) > 4 WITHIN 1 HAVING SUM(w.v) > 4 SELECT w[0].id AS s, e.id AS e",
+     [(2, 3), (3, 4), (4, 4)]),
+    (34, HEAD + "SLIDING START UNBOUNDED END WITHIN 2 SELECT w", "B1601"),
+    (34, HEAD + "SLIDING START WITHIN 2 END SELECT w", "B1601"),
+    (34, HEAD + "SLIDING START END WITHIN 'a' SELECT w", "B3607"),
+    (34, HEAD.replace("r.o ", "r.s ") + "SLIDING START END WITHIN 2 SELECT w", "B3606"),
 ]  # fmt: skip
 
 
@@ -132,4 +151,4 @@ def test_what_the_kernels_do_not_aggregate_is_aggregated_over_the_array() -> Non
 
 
 def test_every_decision_has_a_fixture() -> None:
-    assert {number for number, _, _ in DECISIONS} == set(range(1, 33))
+    assert {number for number, _, _ in DECISIONS} == set(range(1, 35))

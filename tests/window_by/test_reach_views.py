@@ -24,6 +24,10 @@ SLIDING = {
     "Cold": "PARTITION BY g.station ORDER BY g.day, g.o TYPE SLIDING START AS s WHEN s.val < 25 END NEXT AS n WHEN "
     "n.val >= 25",
     "Three": "ORDER BY g.o TYPE SLIDING START AS s AT sp PREV AS b WHEN b.val < s.val ONLY END AT ep WHEN ep - sp = 2",
+    "Limited": "PARTITION BY g.station ORDER BY g.at TYPE SLIDING START AS s END AS e WHEN AVG(w.val) > 22 WITHIN "
+    "INTERVAL 2 DAYS",
+    "Counted": "ORDER BY g.o TYPE SLIDING START AS s END AS e WHEN COUNT(w.val) >= 4 OR MAX(w.val) - MIN(w.val) > 9 "
+    "AND SUM(w.val) > 40",
     "Ago": "PARTITION BY g.station ORDER BY g.o DESC TYPE SLIDING START AS s ONLY END AS e WHEN e.o < s.o - 30 OR "
     "e.val = 29",
     "Week": "PARTITION BY g.station ORDER BY g.at TYPE SLIDING START AS s END AS e NEXT AS n WHEN n.at - s.at > "
@@ -32,6 +36,8 @@ SLIDING = {
 TUMBLING = {
     "Spells": "PARTITION BY g.station ORDER BY g.o TYPE TUMBLING START AS s WHEN s.val < 25 END NEXT AS n WHEN n.val "
     ">= 25",
+    "Filled": "PARTITION BY g.station ORDER BY g.day, g.o TYPE TUMBLING START AS s END AS e WHEN SUM(w.val) > 60 OR "
+    "AVG(w.val) < 3",
     "Rises": "PARTITION BY g.station ORDER BY g.day, g.o TYPE TUMBLING START AS s END AS e WHEN e.val > s.val",
     "Fresh": "PARTITION BY g.station ORDER BY g.day DESC, g.o TYPE TUMBLING START AS s WHEN s.val < 25 END NEXT AS n "
     "WHEN n.val >= 25",
@@ -107,7 +113,7 @@ def followed(
 
 
 def test_a_change_finds_the_windows_again_that_it_can_reach(executor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    framed = {n: {**SLIDING, **TUMBLING}[n] for n in ("Three", "Ago", "Fresh")}
+    framed = {n: {**SLIDING, **TUMBLING}[n] for n in ("Three", "Ago", "Fresh", "Filled", "Counted", "Limited")}
     read = followed(framed, 5, 240, 2, monkeypatch)
     assert len(read) == 2 * len(framed)
     assert sorted(read)[len(read) // 2] < 120

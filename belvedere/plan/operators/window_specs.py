@@ -7,7 +7,7 @@ here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 MAX_DECIMAL_DIGITS = 28
 """Maximum number of digits of decimals whose sums the kernels compute: 2^31 such values stay below 128 bits."""
@@ -41,7 +41,28 @@ class OperationTerm:
     parts: tuple[Term, ...]
 
 
-Term = ColumnTerm | ConstantTerm | OperationTerm  # a value for one tuple of each side
+@dataclass(frozen=True)
+class PrefixTerm:
+    """The sum of a column of whole numbers (`counts`: the number of its values that are not NULL) over the partition's
+    rows before a side's tuple; with `through` that tuple counts too."""
+
+    side: str
+    column: str
+    counts: bool
+    through: bool
+    role: ClassVar[str] = "item"
+
+
+@dataclass(frozen=True)
+class RunningTerm:
+    """SUM, MIN or MAX of a column over the window's rows up to the searched tuple, in their order."""
+
+    function: str
+    column: str
+    role: ClassVar[str] = "item"
+
+
+Term = ColumnTerm | ConstantTerm | OperationTerm | PrefixTerm | RunningTerm  # a value for one tuple of each side
 
 
 @dataclass(frozen=True)

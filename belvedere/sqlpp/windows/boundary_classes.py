@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from belvedere.functions.sqlpp_functions import Type
 from belvedere.sqlpp.expression_types import VariableScope
-from belvedere.sqlpp.query_tree import Boundary, Expr, QueryExpression, WindowBy, reference
+from belvedere.sqlpp.query_tree import MEMBER, Boundary, Expr, QueryExpression, RunningAggregate, WindowBy, reference
 from belvedere.sqlpp.query_types import Typing
 from belvedere.sqlpp.substitute import substituted
 
@@ -26,6 +26,8 @@ ITEM = "$item"
 MAX_CONJUNCTIONS = 16
 FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+COUNTED = ("position", "count")
+"""Roles of summands that never decrease from tuple to tuple."""
 ARITHMETIC: Mapping[type[Any], str] = {
     exp.Add: "+",
     exp.Sub: "-",
@@ -47,10 +49,13 @@ OPERATORS: Mapping[type[Any], str] = {
 @dataclass(frozen=True)
 class Summand:
     """A summand: an expression over the item (`$item`) of one side's tuple or its neighbor, its position, or a
-    constant."""
+    constant.
+
+    Sum and count are of the partition's tuples before the start, or up to the end: their difference is the window's.
+    """
 
     side: str  # label, start, end, or "" for a constant
-    role: str  # item, previous, next, position, or "" for a constant
+    role: str  # item, previous, next, position, sum, count, or "" for a constant
     expr: Expr
     sign: int = 1
 
@@ -114,7 +119,7 @@ class TypedWindow:
     def is_monotone(self, compare: Compare) -> bool:
         """Return whether the searched sum is monotone in the position: it is the position, or ORDER BY's first key."""
         part, *others = compare.searched
-        return not others and (part.role == "position" or part.expr == self.order)
+        return not others and (part.role in COUNTED or (part.role != "sum" and part.expr == self.order))
 
     @property
     def descending(self) -> bool:
@@ -158,11 +163,9 @@ class _Normal:
             return self.limited([_joined(a, b) for a, b in product(*parts)])
         if type(node) in OPERATORS:
             operator = OPERATORS[type(node)]
-            return [
-                Conjunction(
-                    compares=(self.compare(node.this, operator if positive else NEGATED[operator], node.expression),)
-                )
-            ]
+            compare = self.compare(node.this, operator if positive else NEGATED[operator], node.expression)
+            sums = (p for p in (*compare.searched, *compare.known) if p.side == "end" and p.role == "sum")
+            return [Conjunction(compares=(compare, *map(_has_values, sums)))]
         raise _NotNormal
 
     def limited(self, found: list[Conjunction]) -> list[Conjunction]:
@@ -171,7 +174,8 @@ class _Normal:
         return found
 
     def sides_of(self, node: Expr) -> frozenset[str]:
-        return frozenset(self.sides[c.name][0] for c in node.find_all(exp.Column) if c.name in self.sides)
+        found = frozenset(self.sides[c.name][0] for c in node.find_all(exp.Column) if c.name in self.sides)
+        return found | {"start", "end"} if node.find(RunningAggregate) else found
 
     def one_sided(self, node: Expr, side: str) -> list[Conjunction]:
         if isinstance(node, exp.Boolean):
@@ -192,7 +196,7 @@ class _Normal:
     def whole(self, node: Expr) -> Summand | None:
         """Return an expression over one role of one side as a single summand; None for other expressions."""
         used = {self.sides[c.name] for c in node.find_all(exp.Column) if c.name in self.sides}
-        if len(used) > 1 or node.find(QueryExpression):
+        if len(used) > 1 or node.find(QueryExpression, RunningAggregate):
             return None
         if not used:
             return Summand("", "", node.copy())
@@ -219,21 +223,49 @@ class _Normal:
             return self.summands(node.this, sign) + self.summands(node.expression, other)
         if isinstance(node, exp.Neg):
             return self.summands(node.this, -sign)
+        if isinstance(node, RunningAggregate):
+            return self.running(node, sign)
         part = self.whole(node)
         if part is None or not self.is_exact(part):
             raise _NotNormal
         return [Summand(part.side, part.role, part.expr, sign)]
 
+    def running(self, node: RunningAggregate, sign: int) -> list[Summand]:
+        """Return COUNT, or SUM of whole numbers, as a difference: up to the end without what is before the start."""
+        if node.value is None and self.typed.window.label is None:
+            one = Summand("", "", exp.Literal.number(1), sign)
+            places = (("end", sign), ("start", -sign))
+            return [*(Summand(side, "position", exp.true(), way) for side, way in places), one]
+        value = exp.true() if node.value is None else substituted(node.value, {MEMBER: reference(ITEM)})
+        if node.function == "SUM" and not _is_whole(self.type_of(value)):
+            raise _NotNormal
+        if node.function not in ("COUNT", "SUM"):
+            raise _NotNormal
+        return [Summand(side, node.function.lower(), value, way) for side, way in (("end", sign), ("start", -sign))]
+
+    def type_of(self, expr: Expr) -> Type:
+        return Typing().of(expr, VariableScope({ITEM: self.typed.type, **self.typed.constants}))
+
     def is_exact(self, part: Summand) -> bool:
         if part.role == "position":
             return True
-        type_ = Typing().of(part.expr, VariableScope({ITEM: self.typed.type, **self.typed.constants}))
+        type_ = self.type_of(part.expr)
         return type_ is not None and (
             pa.types.is_integer(type_)
             or pa.types.is_date(type_)
             or pa.types.is_timestamp(type_)
             or pa.types.is_duration(type_)
         )
+
+
+def _is_whole(type_: Type) -> bool:
+    return type_ is not None and pa.types.is_integer(type_)
+
+
+def _has_values(sum_: Summand) -> Compare:
+    """Return that a window has a value to sum: its sum is NULL otherwise."""
+    counts = (Summand("end", "count", sum_.expr),), (Summand("start", "count", sum_.expr),)
+    return Compare(counts[0], ">", counts[1])
 
 
 def compared(typed: TypedWindow, node: Expr) -> Compare | None:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from belvedere.functions.sqlpp_functions import duration_micros
 from belvedere.sqlpp.query_tree import Expr, called
-from belvedere.sqlpp.windows.boundary_classes import Compare, Conjunction, Search, Summand, TypedWindow
+from belvedere.sqlpp.windows.boundary_classes import COUNTED, Compare, Conjunction, Search, Summand, TypedWindow
 
 
 def closing_of(found: Search, typed: TypedWindow, nullable: bool = False) -> tuple[int, ...]:
@@ -74,11 +74,11 @@ def _grows(compare: Compare, typed: TypedWindow, nullable: bool, at_once: bool) 
     """Return whether a tuple that is far enough from one start is far enough from all starts before it."""
     if not typed.is_monotone(compare) or any(p.sign < 0 for p in compare.searched):
         return False
-    counted = compare.searched[0].role == "position"
+    counted = compare.searched[0].role in COUNTED
     if compare.operator == "=":
         return (
             at_once
-            and counted
+            and compare.searched[0].role == "position"
             and all(p.role in ("position", "") for p in compare.known)
             and _moves(compare.known, typed, 1, 1)
         )
@@ -97,7 +97,7 @@ def _moves(parts: tuple[Summand, ...], typed: TypedWindow, way: int, key: int) -
     """
     return all(
         p.side == ""
-        or (p.role == "position" and p.sign == way)
+        or (p.role in COUNTED and p.sign == way)
         or (p.role == "item" and _keyed(p.expr) == typed.order and p.sign * key == way)
         for p in parts
     )

@@ -32,7 +32,7 @@ from belvedere.sqlpp.spark_text.sql_values import (
     unsortable,
 )
 from belvedere.sqlpp.substitute import substituted
-from belvedere.sqlpp.windows.boundary_classes import ITEM, Compare, Search, Summand, TypedWindow
+from belvedere.sqlpp.windows.boundary_classes import COUNTED, ITEM, Compare, Search, Summand, TypedWindow
 from belvedere.sqlpp.windows.plan_results import ResultPlanner
 
 COLUMN = re.compile(r"`([^`]+)`")
@@ -86,8 +86,8 @@ class BlockPlanner(ResultPlanner):
     def compare(self, atom: Compare, typed: TypedWindow) -> specs.CompareSpec:
         """Return a comparison of two tuples by columns of the rows."""
         key = self.window.order[0]
-        position = atom.searched[0].role == "position"
-        direction = 0 if not typed.is_monotone(atom) else 1 if position or not key.descending else -1
+        counted = atom.searched[0].role in COUNTED
+        direction = 0 if not typed.is_monotone(atom) else 1 if counted or not key.descending else -1
         if len(atom.searched) == len(atom.known) == 1 and all(_is_leaf(p) for p in (*atom.searched, *atom.known)):
             searched, known = self.pair(atom.searched[0], atom.known[0])
         else:
@@ -195,7 +195,7 @@ class BlockPlanner(ResultPlanner):
 
 
 def _is_leaf(part: Summand) -> bool:
-    return bool(part.side) and part.role != "position" and part.sign > 0
+    return bool(part.side) and part.role not in (*COUNTED, "sum") and part.sign > 0
 
 
 def key_columns(keys: Sequence[Value]) -> list[SqlValue]:

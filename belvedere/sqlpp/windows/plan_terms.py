@@ -16,7 +16,7 @@ from sqlglot import exp
 from belvedere.functions.sqlpp_functions import DURATION, is_number, unify
 from belvedere.plan.operators import window_specs as specs
 from belvedere.sqlpp.query_names import free_in
-from belvedere.sqlpp.query_tree import Expr, called, reference
+from belvedere.sqlpp.query_tree import MEMBER, Expr, RunningAggregate, called, reference
 from belvedere.sqlpp.spark_text.native import boolean, translate
 from belvedere.sqlpp.spark_text.sql_text import Open, constant_of
 from belvedere.sqlpp.spark_text.sql_values import (
@@ -62,9 +62,11 @@ class TermPlanner(PlanColumns):
         leaf = self.leaf(node)
         if leaf is not None and not self.is_long(leaf):
             return self.read(leaf)
+        if isinstance(node, RunningAggregate):
+            return self.running(node)
         if isinstance(node, exp.Column) and node.name in self.sides:
             return specs.ColumnTerm(*self.sides[node.name], None), pa.int64()
-        if not free_in(node) & set(self.sides):
+        if not free_in(node) & set(self.sides) and not node.find(RunningAggregate):
             return self.constant(node)
         if isinstance(node, (exp.And, exp.Or)):
             parts = (self.condition(node.left), self.condition(node.right))
@@ -203,11 +205,46 @@ class TermPlanner(PlanColumns):
         known = constant_of(value.sql)
         return specs.ConstantTerm(column=self.column(value)) if known is Open else specs.ConstantTerm(known)
 
+    def running(self, node: RunningAggregate) -> TypedTerm:
+        """Return an aggregate over the window's tuples up to END's tuple."""
+        if node.value is None:
+            return self.so_far(SqlValue("TRUE", pa.bool_()), counts=True), pa.int64()
+        value = merge(translate(substituted(node.value, {MEMBER: reference(ITEM)}), self.over_item()))
+        count = self.so_far(value, counts=True)
+        if node.function == "COUNT":
+            return count, pa.int64()
+        extreme = node.function in ("MIN", "MAX")
+        if pa.types.is_null(value.type) or not (extreme or is_number(value.type)):
+            return specs.ConstantTerm(), pa.null()
+        if term_kind(value.type) not in ("number", "time", "span"):
+            raise Untranslatable(f"{node.function} of {value.type} in END")
+        if extreme:
+            return specs.RunningTerm(node.function, self.column(as_term(value))), value.type
+        return summed(node.function, *self.running_sum(value, count), count)
+
+    def running_sum(self, value: SqlValue, count: specs.Term) -> TypedTerm:
+        """Return the sum of a value: of whole numbers and decimals by differences, of doubles tuple by tuple."""
+        if pa.types.is_floating(value.type):
+            column = self.column(SqlValue(converted(value, pa.float64()), pa.float64()))
+            return specs.RunningTerm("SUM", column), pa.float64()
+        some = specs.OperationTerm(">", (count, specs.ConstantTerm(0)))
+        found = specs.OperationTerm("if", (some, self.so_far(value, counts=False), specs.ConstantTerm()))
+        return found, pa.decimal128(38, value.type.scale) if pa.types.is_decimal(value.type) else pa.int64()
+
+    def so_far(self, value: SqlValue, counts: bool) -> specs.Term:
+        return specs.OperationTerm("-", (self.prefix("end", value, counts), self.prefix("start", value, counts)))
+
+    def prefix(self, side: str, value: SqlValue, counts: bool) -> specs.PrefixTerm:
+        column = self.column(value if counts else as_term(value))
+        return specs.PrefixTerm(side, column, counts, through=side == "end")
+
     # -- expressions on one tuple alone: columns of the rows --
 
     def leaf(self, node: Expr) -> Summand | None:
         """Return the expression over `$item` if it reads one tuple and not its position; else None."""
         names = free_in(node) & set(self.sides)
+        if node.find(RunningAggregate):
+            return None
         own = {self.sides[n] for n in names}
         side, role = next(iter(own), ("", "position"))
         if len(own) > 1 or role == "position":
@@ -273,6 +310,8 @@ class TermPlanner(PlanColumns):
     def summand(self, part: Summand) -> specs.Term:
         if part.role == "position":
             return specs.ColumnTerm(part.side, "position", None)
+        if part.role in ("sum", "count"):
+            return self.prefix(part.side, merge(translate(part.expr, self.over_item())), part.role == "count")
         return self.read(part)[0] if part.side else self.constant(part.expr)[0]
 
 
@@ -320,6 +359,13 @@ def aligned(given: TypedTerm, common: pa.DataType) -> specs.Term:
     if pa.types.is_floating(common) and scale:
         return specs.OperationTerm("/", (term, specs.ConstantTerm(10**scale)))
     return term
+
+
+def summed(function: str, total: specs.Term, type_: pa.DataType, count: specs.Term) -> TypedTerm:
+    """Return SUM, or AVG as SUM by COUNT."""
+    if function == "SUM":
+        return total, type_
+    return specs.OperationTerm("/", (aligned((total, type_), pa.float64()), count)), pa.float64()
 
 
 def calculated(node: Expr, left: TypedTerm, right: TypedTerm) -> TypedTerm:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from decimal import Decimal
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from sqlglot import exp
@@ -18,12 +18,13 @@ from sqlglot import exp
 from belvedere.functions.array_aggregates import GROUP_AGGREGATES
 from belvedere.functions.calendar import UNITS
 from belvedere.functions.function_table import canonical
-from belvedere.sqlpp.query_tree import Expr, Missing, QueryExpression
+from belvedere.sqlpp.query_tree import MEMBER, Expr, Missing, QueryExpression, RunningAggregate
 from belvedere.sqlpp.windows.boundary_classes import ARITHMETIC, OPERATORS
 from tests.window_by.interpreter import paths
 from tests.window_by.interpreter import values as v
 from tests.window_by.interpreter.casts import cast
 from tests.window_by.interpreter.functions import call, like
+from tests.window_by.interpreter.scan import SO_FAR
 from tests.window_by.interpreter.values import MISSING
 
 Environment = Mapping[str, Any]
@@ -239,6 +240,22 @@ def _group_aggregate(name: str, argument: Expr) -> Evaluate:
     return lambda env: call(function, [[each(inner) for inner in env[GROUP]]])
 
 
+def _running(node: RunningAggregate) -> Evaluate:
+    each = _constant(1) if node.value is None else compile_expression(node.value)
+
+    def aggregate(env: Environment) -> Any:
+        members = (each({**env, MEMBER: item}) for item in env[SO_FAR])
+        known = [m for m in members if v.unknown(m) is False]
+        if node.function == "COUNT" or not known:
+            return len(known) if node.function == "COUNT" else None
+        if node.function in ("MIN", "MAX"):
+            return (min if node.function == "MIN" else max)(known, key=v.order_key)
+        total = reduce(partial(v.arithmetic, "+"), known)
+        return total if node.function == "SUM" else v.arithmetic("/", total, len(known))
+
+    return aggregate
+
+
 def _dpipe(node: Expr) -> Evaluate:
     return _binary(node, lambda a, b: call("CONCAT", [a, b]))
 
@@ -251,5 +268,5 @@ COMPILERS: dict[type[Any], Callable[[Any], Evaluate]] = {
     exp.Is: _is, exp.Between: _between, exp.Like: _like, exp.In: _in, exp.Case: _case, exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Struct: _struct, exp.Array: _array, exp.Exists: _exists, exp.Anonymous: _anonymous,
-    exp.DPipe: _dpipe,
+    exp.DPipe: _dpipe, RunningAggregate: _running,
 }  # fmt: skip

@@ -14,6 +14,9 @@ from typing import Any
 from belvedere.sqlpp.query_tree import Boundary, WindowBy
 from tests.window_by.interpreter.values import MISSING
 
+SO_FAR = "$so far"
+"""The name of the window's tuples up to END's tuple."""
+
 Conditions = Mapping[str, Callable[[Mapping[str, Any]], Any]]
 
 
@@ -68,6 +71,8 @@ class _Partition:
         if boundary.unbounded:
             return 0 if role == "start" else len(self.items) - 1
         for place in range(begin, len(self.items)):
+            if role == "end":
+                scope = {**scope, SO_FAR: self.items[begin : place + 1]}
             if condition is None or condition({**scope, **boundary_variables(self.items, boundary, place)}) is True:
                 return place
         return None
