@@ -30,6 +30,7 @@ from belvedere.schema import WEIGHT
 from belvedere.store.protocol import EpochRow
 from belvedere.time.event_time import Clocks, ahead_rows, log_points, time_text
 from belvedere.time.intake_entries import AcceptedRows, Entry, ProducerAct
+from belvedere.time.machine_clock import setting_text
 from belvedere.time.pending_arrivals import Intake, Waiting, refused
 from belvedere.values.instants import microseconds
 
@@ -295,7 +296,7 @@ class IngestService:
                 'row %d of "%s" has a time more than %s ahead of the clock: it is accepted, '
                 "but moves no bound ([run] ahead)"
             )
-            LOG.warning(text, number, table.name, self.ahead)
+            LOG.warning(text, number, table.name, setting_text(self.ahead))
         return len(found)
 
     def _act(self, table: Input, act: ProducerAct, now: int) -> tuple[Entry, Reply]:
@@ -310,9 +311,10 @@ class IngestService:
         """Raise B5026 for a bound so far ahead that all rows before it would be late."""
         if act.time is None or self.ahead is None or act.time <= now + self.ahead // timedelta(microseconds=1):
             return
+        most = setting_text(self.ahead)
         raise fail(
             "B5026",
-            f'the bound {time_text(act.time)} of "{table.name}" is more than {self.ahead} ahead of the clock',
+            f'the bound {time_text(act.time)} of "{table.name}" is more than {most} ahead of the clock',
             hint=(
                 "all rows before it would be late; if that is intended, "
                 'set `ahead = "..."` under [run] in belvedere.toml'

@@ -16,11 +16,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from belvedere.errors import counted
 from belvedere.values.instants import instant, microseconds
 
 NAME = "~clock"
 """Its key among the offsets in an epoch's row."""
 JUMP = timedelta(hours=1)
+UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+"""Units of lengths of time, each with its number of seconds."""
 HOUR = JUMP // timedelta(microseconds=1)
 STARTED = Path("/proc/sys/kernel/random/boot_id")
 ACCEPT = "if it is right, start again with --accept-clock"
@@ -105,3 +108,10 @@ def duration_text(length: int) -> str:
     """Return microseconds as a text for users, such as `10 days` or `3 hours`."""
     hours = round(length / HOUR)
     return f"{round(hours / 24)} days" if hours >= 48 else f"{hours} hours" if hours > 1 else "an hour"
+
+
+def setting_text(length: timedelta) -> str:
+    """Return a length as a setting says it, in the largest unit that divides it: `1 day`, `36 hours`, `90 seconds`."""
+    seconds = length // timedelta(seconds=1)
+    size, unit = next((n, unit) for n, unit in UNITS if seconds % n == 0)
+    return counted(seconds // size, unit)

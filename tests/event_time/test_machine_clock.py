@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from belvedere.time.machine_clock import MachineClock, Ticks, duration_text, machine_ticks
+from belvedere.time.machine_clock import MachineClock, Ticks, duration_text, machine_ticks, setting_text
 from belvedere.values.instants import microseconds
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -122,3 +122,11 @@ def test_this_machine_has_a_clock_and_a_counter() -> None:
 )
 def test_durations_for_people(length: timedelta, text: str) -> None:
     assert duration_text(length // timedelta(microseconds=1)) == text
+
+
+@pytest.mark.parametrize(
+    ("length", "text"),
+    [(DAY, "1 day"), (36 * 60 * MINUTE, "36 hours"), (MINUTE, "1 minute"), (timedelta(seconds=90), "90 seconds")],
+)
+def test_lengths_of_settings_are_exact(length: timedelta, text: str) -> None:
+    assert setting_text(length) == text

@@ -124,7 +124,7 @@ def test_times_far_ahead_of_the_clock_move_no_bound(tmp_path: Path, caplog: pyte
         [push("Idling", {"bidtime": far, "price": 1}, {"bidtime": at("8:07")}, {"bidtime": at("8:06")})]
     )
     assert (first.body["taken"], first.body["refused"], first.body["ahead"]) == (2, 1, 1)
-    assert "more than 1 day, 0:00:00 ahead of the clock" in caplog.text
+    assert "more than 1 day ahead of the clock" in caplog.text
     (bound,) = ingest_service.take([act(Act.BOUND, "Idling", "48:00")])
     assert (bound.status, bound.body["code"]) == (422, "B5026")
     ingest_service.journal.close()
