@@ -42,7 +42,9 @@ class Arrangement:
         self.new: list[Run] = []
         self.killed: list[tuple[Run, Positions]] = []
         self.filed = 0
-        """Number of new runs that are also in files, for tasks to read."""
+        """Number of `killed` marks that are also in files, for tasks to read."""
+        self.has_died_apart = False
+        """Whether tasks have marked rows in this epoch."""
         self._fences: dict[str, RunFences] = {}
         self.asked = self.found = 0
         """Since the start: number of keys and ranges looked up, and number of rows found."""
@@ -55,6 +57,11 @@ class Arrangement:
         return sum(r.alive for r in self.all_runs)
 
     @property
+    def is_changed(self) -> bool:
+        """Whether this epoch has changed it."""
+        return bool(self.new or self.killed or self.has_died_apart)
+
+    @property
     def all_runs(self) -> tuple[Run, ...]:
         """Return the runs of earlier epochs, then the runs of this one."""
         return (*self.runs, *self.new)
@@ -63,7 +70,7 @@ class Arrangement:
         """Return the fences of the runs of earlier epochs."""
         found = self._fences.get(name)
         if found is None or found.runs is not self.runs:
-            found = self._fences[name] = RunFences(self.runs, name)
+            found = self._fences[name] = RunFences(self.runs, name, found)
         return found
 
     def _holding(self, name: str, keys: Numbers, new: Sequence[Run]) -> Iterator[Held]:
@@ -286,7 +293,7 @@ class Arrangement:
             run.revive(positions)
         for run in self.runs:
             run.unearth()
-        self.new, self.killed, self.filed = [], [], 0
+        self.new, self.killed, self.filed, self.has_died_apart = [], [], 0, False
 
 
 def by_run(killed: Iterable[tuple[Run, Positions]]) -> dict[int, list[Positions]]:

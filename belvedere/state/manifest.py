@@ -44,6 +44,23 @@ Relation: TypeAlias = tuple[Arranged, tuple[ManifestEntry, ...]]
 
 
 @dataclass(frozen=True)
+class RelationFigures:
+    """The files that the entries of a relation name, its rows, its bytes, and its runs."""
+
+    files: frozenset[str] = frozenset()
+    rows: int = 0
+    bytes: int = 0
+    runs: int = 0
+
+    @staticmethod
+    def of(entries: Sequence[ManifestEntry]) -> RelationFigures:
+        """Count what some entries name."""
+        places = [p for e in entries for p in (e.place, *e.dead)]
+        size = sum(p.length for p in places)
+        return RelationFigures(frozenset(p.file for p in places), sum(e.alive for e in entries), size, len(entries))
+
+
+@dataclass(frozen=True)
 class Manifest:
     """The relations with their runs, and the files that are no longer named, each with a time in microseconds since
     1970.
@@ -54,6 +71,33 @@ class Manifest:
     relations: Mapping[str, Relation] = field(default_factory=dict)
     retired: Mapping[str, int] = field(default_factory=dict)
     chain: tuple[FileRange, ...] = ()
+    before: Manifest | None = field(default=None, compare=False, repr=False)
+    """The manifest of the epoch before, until the figures of relations that did not change are taken from it."""
+
+    @cached_property
+    def figures(self) -> Mapping[str, RelationFigures]:
+        """Figures by relation; those of a relation that did not change are not counted again."""
+        old = self.before
+        found = {
+            n: old.figures[n]
+            if old is not None and n in old.relations and old.relations[n][1] is now[1]
+            else RelationFigures.of(now[1])
+            for n, now in self.relations.items()
+        }
+        object.__setattr__(self, "before", None)  # else all manifests would stay in memory
+        return found
+
+    def names(self, file: str) -> bool:
+        """Whether it names a file."""
+        return any(file in f.files for f in self.figures.values()) or any(p.file == file for p in self.chain)
+
+    def left_from(self, before: Manifest) -> set[str]:
+        """The files that the manifest `before` names and this one does not."""
+        now, found = self.figures, {p.file for p in before.chain}
+        for name, old in before.figures.items():
+            if name not in now or now[name] is not old:
+                found |= old.files - (now[name].files if name in now else frozenset())
+        return {f for f in found if not self.names(f)}
 
     @property
     def places(self) -> list[FileRange]:
@@ -64,7 +108,7 @@ class Manifest:
     @cached_property
     def files(self) -> frozenset[str]:
         """Return the files that the manifest names."""
-        return frozenset(p.file for p in self.places)
+        return frozenset().union((p.file for p in self.chain), *(f.files for f in self.figures.values()))
 
     def whole(self) -> pa.RecordBatch:
         """Return the complete manifest as a piece of a file."""
@@ -158,13 +202,15 @@ def _numbers(place: FileRange) -> list[Any]:
     return [place.file, place.offset, place.length, place.checksum]  # `astuple` takes ten times as long
 
 
-def runs_of(arranged: Arranged, entries: Iterable[ManifestEntry], files: Files) -> list[Run]:
-    """Return the runs, which are read on first use."""
-    return [_run_of(arranged, e, files) for e in entries]
+def runs_of(arranged: Arranged, stored: Relation, files: Files) -> list[Run]:
+    """Return the runs of a stored relation as it is `arranged` now. They are read on first use."""
+    known, entries = stored
+    has_depth = known.hashed == arranged.hashed
+    return [_run_of(arranged, e, known.fenced, has_depth, files) for e in entries]
 
 
-def _run_of(arranged: Arranged, entry: ManifestEntry, files: Files) -> Run:
-    fences = dict(zip(arranged.fenced, entry.fences, strict=False))
+def _run_of(arranged: Arranged, entry: ManifestEntry, fenced: Sequence[str], has_depth: bool, files: Files) -> Run:
+    fences = dict(zip(fenced, entry.fences, strict=False))  # a manifest of an earlier version has none
     return Run(
         None,
         arranged,
@@ -175,7 +221,7 @@ def _run_of(arranged: Arranged, entry: ManifestEntry, files: Files) -> Run:
         read=files.read,
         blocks=files.blocks if files.remote is not None else None,
         size=entry.size,
-        depth=entry.depth,
+        depth=entry.depth if has_depth else 0,
         fences=fences,
     )
 

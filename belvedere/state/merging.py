@@ -42,6 +42,8 @@ class Merging:
         self._threads = ThreadPoolExecutor(AT_ONCE, "merge")
         self._under_way: list[_UnderWay] = []
         self._last: str | None = None
+        self._due: set[str] | None = None
+        """The relations that have changed since they had nothing to merge; None: all."""
         self._stopped = Event()
 
     def has(self, runs: Iterable[Run]) -> bool:
@@ -49,13 +51,17 @@ class Merging:
         taken = {r for m in self._under_way for r in m.merge.runs}
         return any(r in taken for r in runs)
 
-    def start(self, arrangements: Mapping[str, Arrangement]) -> None:
+    def start(self, arrangements: Mapping[str, Arrangement], changed: Iterable[str]) -> None:
         """Begin merges, one relation after the other, while threads are free."""
-        names = list(arrangements)
+        self._due = set(arrangements) if self._due is None else self._due.union(changed) & arrangements.keys()
+        names = [n for n in arrangements if n in self._due or n == self._last]
         after = names.index(self._last) + 1 if self._last in names else 0
         for name in [*names[after:], *names[:after]]:
-            while len(self._under_way) < AT_ONCE and self._start_one(name, arrangements[name]):
-                self._last = name
+            while len(self._under_way) < AT_ONCE and name in self._due:
+                if self._start_one(name, arrangements[name]):
+                    self._last = name
+                else:
+                    self._due.discard(name)
 
     def _start_one(self, name: str, arrangement: Arrangement) -> bool:
         taken = {r for m in self._under_way for r in m.merge.runs}
@@ -98,6 +104,8 @@ class Merging:
         for done in [m for m in self._under_way if m.future.done()]:
             self._under_way.remove(done)
             arrangement = arrangements.get(done.relation)
+            if self._due is not None:
+                self._due.add(done.relation)
             merged = set(done.merge.runs)
             if arrangement is None or not merged <= set(arrangement.runs):
                 if done.future.exception() is None:  # its runs have been replaced, maybe before it read them

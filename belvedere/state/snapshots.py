@@ -150,13 +150,14 @@ def opened(snapshot: ArrangementSnapshot, part: tuple[int, int] = (0, 1)) -> Ite
         yield None
         return
     manifest = read_manifest(snapshot.place, files.read)
-    ((arranged, entries),) = manifest.relations.values()
+    (stored,) = manifest.relations.values()
+    arranged, entries = stored
     if entries:  # there are none for a task that only appends
         files.keep_only(arranged.name, {snapshot.place.file, *manifest.files})
     is_seen = snapshot.remote is None or snapshot.folder.is_dir()
     own = snapshot.folder if is_seen else Path(tempfile.mkdtemp(prefix="belvedere-runs-"))
     writer, mine = Writer(own, snapshot.remote), Files(own)
-    runs = runs_of(arranged, entries[part[0] :: part[1]], files)
+    runs = runs_of(arranged, (arranged, entries[part[0] :: part[1]]), files)
 
     def write(run: Run) -> Run:
         place = mine.trust(writer.add(with_indexes(run)))

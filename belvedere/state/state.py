@@ -102,8 +102,10 @@ class State:
         self.merging = Merging(self.files, self._written, run_bytes)
         self._prepared: Manifest | None = None
         self._next: dict[str, list[Run]] = {}
-        self._entries: dict[Run, ManifestEntry] = {}
-        """The entries of the last epoch's runs."""
+        self._entries: dict[str, dict[Run, ManifestEntry]] = {}
+        """The entries of the last epoch's runs, by relation."""
+        self._committed: dict[str, Sequence[Run]] = {}
+        """The runs of each arrangement that are those of the manifest, as long as nothing has changed them."""
         self._swept = False
         self._present: set[str] = set()
         """The files before the first commit. Later ones may belong to a process that took over the store."""
@@ -144,14 +146,16 @@ class State:
     def arrange(self, requested: Iterable[Arranged], kept: frozenset[str]) -> None:
         """Open the arrangements of these relations: those in `kept` with their rows, the others empty."""
         for arranged in requested:
-            runs = (
-                runs_of(arranged, self.manifest.relations[arranged.name][1], self.files)
-                if arranged.name in kept
-                else []
-            )
-            self.arrangements[arranged.name] = Arrangement(arranged, self._spill, self.run_bytes, runs)
-            if runs:
-                self._entries.update(zip(runs, self.manifest.relations[arranged.name][1], strict=True))
+            name, stored = arranged.name, self.manifest.relations.get(arranged.name)
+            runs = runs_of(arranged, stored, self.files) if stored is not None and name in kept else []
+            made = self.arrangements[name] = Arrangement(arranged, self._spill, self.run_bytes, runs)
+            self._entries.pop(name, None)
+            self._committed.pop(name, None)
+            if stored is None or not runs or arranged.fenced != stored[0].fenced:
+                continue  # else the fences of entries would be taken for those of other columns
+            self._entries[name] = dict(zip(runs, stored[1], strict=True))
+            if arranged == stored[0]:
+                self._committed[name] = made.runs
 
     def stored(self, name: str) -> Arrangement | None:
         """Return a relation as the manifest has it, independent of the open arrangements and of deletions by another
@@ -160,18 +164,13 @@ class State:
         if found is None:
             return None
         self.files.hold(p for e in found[1] for p in (e.place, *e.dead))
-        return Arrangement(found[0], self._spill, self.run_bytes, runs_of(*found, self.files))
+        return Arrangement(found[0], self._spill, self.run_bytes, runs_of(found[0], found, self.files))
 
     def sizes(self) -> dict[str, Size]:
         """Return the sizes of all relations on disk."""
         return {
-            name: Size(
-                sum(e.alive for e in entries),
-                sum(p.length for e in entries for p in (e.place, *e.dead)),
-                len(entries),
-                *self._look_ups.get(name, (0, 0)),
-            )
-            for name, (_, entries) in self.manifest.relations.items()
+            name: Size(found.rows, found.bytes, found.runs, *self._look_ups.get(name, (0, 0)))
+            for name, found in self.manifest.figures.items()
         }
 
     def _spill(self, run: Run) -> Run:
@@ -231,6 +230,7 @@ class State:
             run = runs[died.run]
             run.read = run.read or self.files.read
             run.bury(self.files.trust(died.place), died.rows)
+            arrangement.has_died_apart = True
         arrangement.jobs += 1
         arrangement.asked += changes.asked
         arrangement.found += changes.found
@@ -258,8 +258,11 @@ class State:
         self._next = {}
         relations: dict[str, Relation] = {}
         for name, arrangement in self.arrangements.items():
-            self._next[name], entries = self._next_runs(arrangement)
-            relations[name] = (arrangement.arranged, entries)
+            if arrangement.is_changed or arrangement.runs is not self._committed.get(name):
+                self._next[name], entries = self._next_runs(arrangement)
+                relations[name] = (arrangement.arranged, entries)
+            else:
+                relations[name] = self.manifest.relations[name]
         if relations == self.manifest.relations:
             self._prepared = None
         else:
@@ -274,21 +277,20 @@ class State:
         retained for the difference."""
         chain = (*self.manifest.chain, *([self._at] if self._at else []))
         if 0 < len(chain) < CHAIN and self._writer.size < WHOLE * chain[0].length:
-            found = self._with_retired(Manifest(relations, chain=chain))
+            found = self._with_retired(Manifest(relations, chain=chain, before=self.manifest))
             batch = found.difference(self.manifest)
             if 2 * (sum(p.length for p in chain[1:]) + batch.nbytes) < chain[0].length:
                 return found, self._writer.add(batch)
-        found = self._with_retired(Manifest(relations))
+        found = self._with_retired(Manifest(relations, before=self.manifest))
         return found, self._writer.add(found.whole())
 
     def _figures(self) -> dict[str, Any]:
         """Return the figures of all state for people: rows, bytes, runs, and its costs in seconds."""
-        manifest = self._prepared or self.manifest
-        entries = [e for _, found in manifest.relations.values() for e in found]
+        found = list((self._prepared or self.manifest).figures.values())
         return {
-            "rows": sum(e.alive for e in entries),
-            "bytes": sum(p.length for e in entries for p in (e.place, *e.dead)),
-            "runs": len(entries),
+            "rows": sum(f.rows for f in found),
+            "bytes": sum(f.bytes for f in found),
+            "runs": sum(f.runs for f in found),
             "write_seconds": round(self.write_seconds, 3),
             "merge_seconds": round(self.merging.seconds, 3),
             "keys_looked_up": sum(a.asked for a in self.arrangements.values()),
@@ -313,17 +315,13 @@ class State:
             written.append(self._written(together(small), self._writer))
         runs = [*kept, *written]
         died = by_run(arrangement.killed[arrangement.filed :])
-        return runs, tuple(self._entry(r, died.get(id(r), [])) for r in runs)
+        known = self._entries.get(arrangement.arranged.name, {})
+        return runs, tuple(self._entry(r, died.get(id(r), []), known.get(r)) for r in runs)
 
-    def _entry(self, run: Run, died: list[Positions]) -> ManifestEntry:
+    def _entry(self, run: Run, died: list[Positions], known: ManifestEntry | None) -> ManifestEntry:
         assert run.place is not None
         died = [*died, run.carried] if len(run.carried) and run.carried_place is None else died
-        if (
-            not died
-            and not run.died_apart
-            and run.carried_place is None
-            and (known := self._entries.get(run)) is not None
-        ):
+        if known is not None and not died and not run.died_apart and run.carried_place is None:
             return known
         entry = entry_of(run)
         if run.dead is None:
@@ -336,43 +334,44 @@ class State:
         return replace(entry, dead=places)
 
     def _with_retired(self, manifest: Manifest) -> Manifest:
-        now, since = time.time_ns() // 1000, self.manifest.files | ({self._at.file} if self._at else set())
-        gone = dict.fromkeys(since - manifest.files, now)
+        now, since = time.time_ns() // 1000, manifest.left_from(self.manifest)
+        if self._at is not None and not manifest.names(self._at.file):
+            since.add(self._at.file)
+        times = {**dict.fromkeys(since, now), **self.manifest.retired}
         late = now - int(self.retain * 1_000_000)
-        return replace(
-            manifest,
-            retired={
-                f: t for f, t in ({**gone, **self.manifest.retired}).items() if t > late and f not in manifest.files
-            },
-        )
+        retired = {f: t for f, t in times.items() if t > late and not manifest.names(f)}
+        return replace(manifest, retired=retired, before=manifest)
 
     def committed(self) -> None:
         """Make the prepared changes current, after the epoch's row was committed."""
-        self._entries = {}
         for name, runs in self._next.items():
             arrangement = self.arrangements[name]
             entries = (self._prepared or self.manifest).relations[name][1]
             for run, entry in zip(runs, entries, strict=True):
                 run.count_dead(entry.dead)
-            self._entries.update(zip(runs, entries, strict=True))
+            self._entries[name] = dict(zip(runs, entries, strict=True))
             if len(arrangement.runs) != len(runs) or any(
                 a is not b for a, b in zip(arrangement.runs, runs, strict=True)
             ):
                 arrangement.runs = tuple(runs)  # only then: data computed from all runs is cached with them
             arrangement.new, arrangement.killed, arrangement.filed = [], [], 0
+            arrangement.has_died_apart = False
+            self._committed[name] = arrangement.runs
         old = self.manifest
         if self._prepared is not None:
             self.manifest, self._prepared = self._prepared, None
-        named = self.manifest.files | self.manifest.retired.keys() | ({self._at.file} if self._at else set())
-        if self._swept:
-            self.files.forget((old.files | old.retired.keys()) - named)
-        else:  # in the first epoch, whatever it changes: later a merge may be writing a file that no manifest names
-            self.files.forget(self._present - named)
-            self._swept = True
-        self.files.forget(self._apart - named)  # snapshots
+        # in the first epoch all files, whatever it changes: later a merge may be writing one that no manifest names
+        known = self.manifest.left_from(old) | old.retired.keys() if self._swept else self._present
+        self._swept = True
+        self.files.forget(f for f in known | self._apart if not self._is_named(f))  # tasks' snapshots among them
         self._writer, self._apart = self.files.writer(), set()
         self._let_go()
-        self.merging.start(self.arrangements)
+        self.merging.start(self.arrangements, self._next.keys())
+
+    def _is_named(self, file: str) -> bool:
+        """Whether a file counts, or may still be read."""
+        is_last = self._at is not None and file == self._at.file
+        return is_last or file in self.manifest.retired or self.manifest.names(file)
 
     def _let_go(self) -> None:
         """Delete copies above the limit of their size."""

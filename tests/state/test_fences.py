@@ -37,3 +37,27 @@ def test_fences_are_of_the_first_hash_and_of_ranges_and_survive_a_start(tmp_path
     (low, high), times = found["ByKey"]
     assert times == (3, 7)
     assert ANYWHERE[0] <= low < high <= ANYWHERE[1]
+
+
+def test_fences_of_another_definition_are_those_of_the_same_columns(tmp_path: Path) -> None:
+    """Ranges come, go and change places: rows are found, and the next manifest has the fences in the new order."""
+    rows = pa.record_batch([[7, None, 3], [90, 80, None], ["a", "b", "c"], [5, -9, 2]], schema=SCHEMA)
+    at = None
+    for ranges in (("at", "late"), ("late", "at"), ("at",), ("late", "at")):
+        state = State(tmp_path, at)
+        state.arrange([Arranged("R", SCHEMA, ("_h0",), ranges)], frozenset({"R"} if at else ()))
+        arrangement = state.arrangements["R"]
+        if at is None:
+            arrangement.append([rows])
+        for column, above, keys in (("at", 4, ["a"]), ("late", 85, ["a"]), ("at", 2, ["c", "a"])):
+            if column in ranges:
+                found = arrangement.look_up_range(column, above, None)
+                assert [k for b in found for k in b[KEY].to_pylist()] == keys, (ranges, column)
+        at = state.prepare()
+        state.committed()
+        state.close()
+        times = {"at": (3, 7), "late": (80, 90)}
+        (entry,) = state.manifest.relations["R"][1]
+        known = dict(zip(("_h0", *ranges), entry.fences, strict=True))
+        assert all(known[n] in (times[n], ANYWHERE) for n in ranges), ranges
+        assert known["_h0"] == (-9, 5)

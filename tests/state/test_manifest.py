@@ -116,3 +116,28 @@ def test_an_epoch_that_fails_while_it_writes_the_manifest_leaves_the_last_one(
     assert state.arrangements["R"].count == 40
     assert stored(state, at) == state.manifest
     state.close()
+
+
+def test_an_epoch_counts_again_what_has_changed_alone(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    state.arrange([FIRST, Arranged("Other", SCHEMA, ("_h0",))], frozenset())
+    for name in ("R", "Other"):
+        state.arrangements[name].append([rows(0, 10)])
+    state.prepare()
+    state.committed()
+    before = state.manifest
+    list(state.arrangements["R"].replace(KEY, pa.array(["3"]), []))
+    at = state.prepare()
+    state.committed()
+    assert state.manifest.relations["Other"] is before.relations["Other"]
+    assert state.manifest.figures["Other"] is before.figures["Other"]
+    assert state.manifest.figures["R"].rows == 9
+    assert at is not None
+    assert at["rows"] == 19
+    assert state.manifest.before is None
+    state.close()
+    again = State(tmp_path, at)
+    assert again.sizes()["R"].rows == 9
+    assert {n: f.files for n, f in again.manifest.figures.items()} == {
+        n: f.files for n, f in state.manifest.figures.items()
+    }
