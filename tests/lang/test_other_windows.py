@@ -37,10 +37,8 @@ REFUSED = [
     ("V := SELECT count(*) AS n FROM X [ROWS 10];", "(sliding, count(10))"),
     ("V := SELECT ISTREAM(k, i) FROM X [RANGE 10 MINUTE];", "SELECT STREAM"),
     ("V := SELECT * FROM X MATCH_RECOGNIZE (PATTERN (A) DEFINE A AS A.i > 1) AS m;", "WINDOW BY"),
-    (
-        "V := SELECT count(*) AS n FROM X GROUP BY session_window(ts, CASE WHEN i > 1 THEN '5 minutes' END);",
-        "a gap that depends",
-    ),
+    ("V := SELECT count(*) AS n FROM X GROUP BY session_window(ts, 'often');", "session_window(time, '10 minutes')"),
+    ("V := SELECT k FROM X [NOW] WHERE i > 1;", "a.ts = b.ts"),
 ]
 
 

@@ -74,7 +74,15 @@ def lower_item(frame: Frame, item: exp.Expr) -> tuple[Node, list[FromItem]]:
         return _values(frame, item)
     if isinstance(item, exp.Query):
         return _derived(frame, item)
-    raise frame.fail("B3023", f"`{item.sql('spark')}` is not allowed in FROM", item)
+    raise frame.fail("B3023", f"`{item.sql('spark')}` is not allowed in FROM", item, _window_of_now(item))
+
+
+def _window_of_now(item: exp.Expr) -> str | None:
+    """Return a hint for the window `t [NOW]` of CQL: it contains the rows of one instant."""
+    parts = item.expressions if isinstance(item, exp.Bracket) else []
+    if [p.name.upper() for p in parts] != ["NOW"]:
+        return None
+    return "write FROM t without a window; in a join, compare the times of the rows: a.ts = b.ts"
 
 
 def _derived(frame: Frame, item: exp.Query) -> tuple[Node, list[FromItem]]:
