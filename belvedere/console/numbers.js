@@ -25,6 +25,10 @@ export function short(value) {
   return value.toLocaleString("en", { maximumSignificantDigits: 3 });
 }
 
+export function counted(number, noun) {
+  return `${short(number)} ${number === 1 ? noun : `${noun}s`}`;
+}
+
 export function bytes(value) {
   const units = ["B", "kB", "MB", "GB", "TB"];
   let unit = 0;

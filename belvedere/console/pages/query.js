@@ -8,7 +8,7 @@ import { buildClientSchema, getIntrospectionQuery } from "../editor/codemirror.j
 import { answerViewer, jsonEditor, queryEditor } from "../editor/editors.js";
 import { answerPanel } from "../editor/answers.js";
 import { make } from "../dom.js";
-import { parseJson } from "../numbers.js";
+import { counted, parseJson } from "../numbers.js";
 import { schema } from "../schema.js";
 import { local } from "../storage.js";
 import { past } from "../editor/past.js";
@@ -84,10 +84,10 @@ export async function show(outlet, address) {
       if (event?.event === "next" || (event?.data && event.event === "message")) {
         events += 1;
         answer.add(parseJson(event.data));
-        told.textContent = `${events} ${events === 1 ? "event" : "events"}`;
+        told.textContent = counted(events, "event");
       }
     });
-    told.textContent = `${events} events; the stream has ended`;
+    told.textContent = `${counted(events, "event")}; the stream has ended`;
   }
 
   function halt() {

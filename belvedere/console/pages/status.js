@@ -4,7 +4,7 @@ import * as addresses from "../addresses.js";
 import { make, refresh, scrolling } from "../dom.js";
 import { lineage } from "../lineage.js";
 import { listen } from "../live.js";
-import { bytes, duration, short, time } from "../numbers.js";
+import { bytes, counted, duration, short, time } from "../numbers.js";
 import { rates } from "../rows/rates.js";
 import { sparkline } from "../graph/sparkline.js";
 
@@ -54,7 +54,7 @@ function fillTiles(tiles, status, received, measured) {
     tile("Late", short(sum("late")), "not used", sum("late") ? "warning" : ""),
     tile("Rejected", short(sum("malformed")), "malformed", sum("malformed") ? "warning" : ""),
     tile("A mean epoch", seconds === undefined ? "–" : duration(seconds * 1000), status.epochs ? `of ${status.epochs.measured} measured` : "not measured yet"),
-    tile("State", status.state ? bytes(status.state.bytes ?? 0) : "–", status.state ? `${short(status.state.rows ?? 0)} rows` : ""),
+    tile("State", status.state ? bytes(status.state.bytes ?? 0) : "–", status.state ? counted(status.state.rows ?? 0, "row") : ""),
     tile("Pushes", status.takes_pushes ? "on" : "off", status.takes_pushes ? "rows are taken in" : "no rows are taken in"));
 }
 
@@ -62,9 +62,9 @@ function inputRow(input, status, measured) {
   const clock = input.event_time[0];
   const behind = clock?.watermark && status.as_of ? Date.parse(status.as_of) - Date.parse(clock.watermark) : null;
   const holders = input.event_time.flatMap((c) => c.held_back_by).map((name) => name ?? "the default producer");
-  const changed = Object.entries(input.changed_files ?? {}).map(([how, count]) => `${short(count)} files ${how}`).join(", ");
+  const changed = Object.entries(input.changed_files ?? {}).map(([how, count]) => `${counted(count, "file")} ${how}`).join(", ");
   return make("tr", {},
-    make("th", { scope: "row" }, input.name, changed ? make("div", { class: "warning", text: `${changed} since they were read` }) : ""),
+    make("th", { scope: "row" }, input.name, changed ? make("div", { class: "warning", text: `changed since the last read: ${changed}` }) : ""),
     cell(short(input.rows.in), "number"), cell(short(measured.of(input.name)), "number"),
     cell(short(input.rows.late), input.rows.late ? "number warning" : "number"), cell(short(input.rows.malformed), input.rows.malformed ? "number warning" : "number"),
     cell(clock ? `${clock.column}: ${time(clock.watermark)}${clock.assumed ? " (assumed)" : ""}` : "–"),

@@ -4,7 +4,7 @@ import * as addresses from "../addresses.js";
 import { ask, readEvents } from "../api.js";
 import { errorBox, labelled, make, select } from "../dom.js";
 import { lineage } from "../lineage.js";
-import { parseJson, short } from "../numbers.js";
+import { counted, parseJson, short } from "../numbers.js";
 import { chartOf, hasChart } from "../rows/chart.js";
 import { definitionOf, links } from "../rows/definition.js";
 import { MOST, asCsv, asJson, fetchAll, save } from "../rows/downloads.js";
@@ -75,7 +75,7 @@ async function rows(page, state, change, mine) {
     const focused = document.activeElement?.closest("th")?.cellIndex;
     page.body.replaceChildren(bar(page, state, change), rowsTable({ title: endpoint.title, columns: endpoint.columns, rows: shown, order: state.order, sort, below }), emptyOf(page, state, shown.length), pager(state, shown.length, hasNext, change, page));
     if (focused >= 0) page.body.querySelectorAll("th")[focused]?.querySelector("button")?.focus();
-    page.told.textContent = `${shown.length} rows${extensions ? ` of epoch ${extensions.epoch}` : ""}${heldText(extensions)}`;
+    page.told.textContent = `${counted(shown.length, "row")}${extensions ? ` of epoch ${extensions.epoch}` : ""}${heldText(extensions)}`;
     page.told.classList.toggle("warning", Boolean(extensions?.quarantined));
   }
 
@@ -162,10 +162,10 @@ const eventsOf = (endpoint) => `subscription {\n  ${endpoint.name} {\n    ${endp
 async function download(page, state, form) {
   const { endpoint, told } = page;
   try {
-    const { rows: found, isCut } = await fetchAll(endpoint, state, (n) => { told.textContent = `${short(n)} rows …`; });
+    const { rows: found, isCut } = await fetchAll(endpoint, state, (n) => { told.textContent = `${counted(n, "row")} …`; });
     if (form === "json") save(`${endpoint.name}.json`, "application/json", asJson(found));
     else save(`${endpoint.name}.csv`, "text/csv", asCsv(endpoint.columns.map((c) => c.name), found));
-    told.textContent = isCut ? `the first ${short(MOST)} rows are saved; there are more: filter them` : `${short(found.length)} rows are saved`;
+    told.textContent = isCut ? `the first ${short(MOST)} rows are saved; there are more: filter them` : `saved: ${counted(found.length, "row")}`;
   } catch (error) {
     told.textContent = error.message;
   }
