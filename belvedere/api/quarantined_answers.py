@@ -47,7 +47,8 @@ def quarantined_of(read: Read, held: LastGoodEpochs, catalog: Catalog) -> dict[s
 
 def relations_of(query: StoreQuery) -> set[str]:
     """Return the relations that a query reads, without those of nested queries."""
-    scans = set() if query.plan is None else {n.relation for n in query.plan.walk() if isinstance(n, Scan)}
+    plan = query.rows_plan
+    scans = set() if plan is None else {n.relation for n in plan.walk() if isinstance(n, Scan)}
     return scans | {query.relation}
 
 

@@ -26,6 +26,14 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class RowParameter:
+    """A parameter of a relationship that the owner's row gives: the value of `column`."""
+
+    parameter: Parameter
+    column: str
+
+
+@dataclass(frozen=True)
 class QueryTemplate:
     """A registered query. `plan` holds `exp.Placeholder`s for its parameters. A SELECT without a name gets a generated
     `name`."""
@@ -41,3 +49,22 @@ class QueryTemplate:
     """Whether its rows are events of the subscription of the same name."""
     is_named: bool = True
     """Whether the script gives its name."""
+    owner: str = ""
+    """Id of the relation for each of whose rows it is answered: a relationship with parameters that computes rows."""
+    row: tuple[RowParameter, ...] = ()
+    """Parameters whose values are in the owner's row."""
+
+    @property
+    def title(self) -> str:
+        """Return its kind and name, for messages."""
+        return f'{"relationship" if self.owner else "query template"} "{self.name}"'
+
+    @property
+    def field(self) -> str:
+        """Return its name without that of its owner."""
+        return self.name.rpartition(".")[2] if self.owner else self.name
+
+    @property
+    def all_parameters(self) -> tuple[Parameter, ...]:
+        """Return the parameters of requests, and those of the owner's row."""
+        return (*self.parameters, *(r.parameter for r in self.row))

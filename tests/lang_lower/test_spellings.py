@@ -84,11 +84,6 @@ def test_what_is_meant_here_too(text: str) -> None:
         ("V := SELECT ROW(id, ts) AS r FROM Orders;", "B3005", "struct(a, b)"),
         ("CREATE TABLE A (id INT, PRIMARY KEY (id)) COMMENT 'the keys';", "B1001", "/** ... */"),
         ("CREATE TABLE A AS SELECT id FROM Orders;", "B1001", "A := SELECT"),
-        (
-            "Orders.same(least INT) := SELECT o.id FROM Orders o WHERE o.id = this.id AND o.id > :least;",
-            "B4041",
-            "put the query into a view",
-        ),
         ("V := SELECT JSON_OBJECT('a' VALUE id) AS j FROM Orders;", "B3040", "named_struct"),
         (
             "V := SELECT id FROM Orders MATCH_RECOGNIZE (PARTITION BY id ORDER BY ts PATTERN (A B));",

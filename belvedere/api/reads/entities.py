@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from belvedere.api.graphql.push_fields import PushField, push_fields
-from belvedere.api.reads.graphql_names import Namespace, first_lower, graphql_name
+from belvedere.api.reads.graphql_names import RESERVED_TYPES, TYPES, Namespace, first_lower, graphql_name
 from belvedere.api.reads.structs import StructType, structs_of
 from belvedere.catalog.access import Grant
 from belvedere.catalog.catalog import Catalog
@@ -21,52 +21,10 @@ from belvedere.catalog.relationships import Relationship, fixes_key
 from belvedere.catalog.templates import Parameter, QueryTemplate
 from belvedere.errors import BelvedereError, Diagnostic
 from belvedere.schema import Column, Schema
-from belvedere.store.read.plans import check_template
+from belvedere.store.read.plans import check_template, gives_one, plan_order
 from belvedere.store.read.query import BoundValue, Link, Role, Sort, link_of
 from belvedere.store.read.selecting_templates import chosen_rows
 from belvedere.store.read.statements import check_link
-
-SCALARS = (
-    "Int",
-    "Float",
-    "String",
-    "Boolean",
-    "ID",
-    "Long",
-    "Decimal",
-    "DateTime",
-    "Date",
-    "Duration",
-    "YearMonthDuration",
-    "JSON",
-    "Cursor",
-    "Bytes",
-)
-TYPES = (
-    "Related",
-    "Aggregate",
-    "Group",
-    "Counts",
-    "DistinctCounts",
-    "Sums",
-    "Averages",
-    "Extremes",
-    "AggregateOrder",
-    "NumbersOrder",
-)
-"""Suffixes of type names that an entity has for filters on related rows, and for aggregates."""
-RESERVED_TYPES = (
-    "Query",
-    "Mutation",
-    "Subscription",
-    "SortOrder",
-    "AsOf",
-    "PushStatus",
-    *SCALARS,
-    *(f"{s}Filter" for s in SCALARS),
-    *(f"{s}MemberFilter" for s in SCALARS),
-)
-
 
 LIST_ARGUMENTS = ("filter", "order", "limit", "offset")
 PAGE_ARGUMENTS = ("first", "after", "last", "before")
@@ -161,12 +119,51 @@ def model_of(catalog: Catalog) -> Model:
     names = {i: types.claim(_type_name(catalog, i)) for i in ids}
     plain = {i: words.claim(_type_name(catalog, i)) for i in ids}
     roots = {i: "" if i in catalog.unlisted else fields.claim(first_lower(plain[i])) for i in ids}
-    templates = {n: fields.claim(first_lower(graphql_name(n))) for n in catalog.templates if not n.startswith("_")}
+    named = [t for t in catalog.templates.values() if not t.field.startswith("_")]
+    templates = {t.name: fields.claim(first_lower(graphql_name(t.name))) for t in named if not t.owner}
     entities = {i: _entity(catalog, i, names[i], roots[i], fields, types) for i in ids}
     omitted: list[Diagnostic] = []
+    entities |= {t.name: _computed(t, names[t.owner], types) for t in named if _is_answered(t, catalog, names, omitted)}
     entities = {i: _with_relations(catalog, e, entities, types, omitted) for i, e in entities.items()}
     shown = _templates(catalog, entities, templates, types, omitted)
     return Model(entities, shown, tuple(omitted), push_fields(catalog, types), catalog.access.grant)
+
+
+def _is_answered(template: QueryTemplate, catalog: Catalog, shown: Iterable[str], omitted: list[Diagnostic]) -> bool:
+    """Return whether a template is a relationship of a shown entity that the store can compute."""
+    if template.owner not in shown:
+        return False
+    try:
+        check_template(template, catalog.public, catalog.database)
+    except BelvedereError as error:
+        omitted += error.diagnostics
+        return False
+    return True
+
+
+def _computed(template: QueryTemplate, owner: str, types: Namespace) -> Entity:
+    """Return the rows that a relationship computes: an entity without a root field."""
+    type_name = types.claim(graphql_name(f"{owner}{template.field[:1].upper()}{template.field[1:]}"))
+    columns = shown_columns(template.schema.visible)
+    return Entity(
+        id=template.name,
+        name=template.name,
+        type_name=type_name,
+        filter_type=types.claim(f"{type_name}Filter"),
+        order_type=types.claim(f"{type_name}Order"),
+        page_type=types.claim(f"{type_name}Page"),
+        field="",
+        by_key=None,
+        page=None,
+        aggregate=None,
+        types={end: types.claim(f"{type_name}{end}") for end in TYPES},
+        schema=template.schema,
+        columns=columns,
+        key={},
+        structs=structs_of(columns, type_name, types),
+        doc=template.doc,
+        order=plan_order(template.plan),
+    )
 
 
 def _is_shown(catalog: Catalog, relation: str) -> bool:
@@ -239,7 +236,9 @@ def _entity(catalog: Catalog, relation: str, type_name: str, root: str, fields: 
 
 
 def hides_key(catalog: Catalog, relation: str) -> bool:
-    """Return whether a part of the key is hidden from the role."""
+    """Return whether a part of the key is hidden from the role. A role sees all columns of computed rows."""
+    if relation in catalog.templates and relation not in catalog.public:
+        return False
     hidden = (
         frozenset[str]() if catalog.access.grant is None else catalog.access.grant.hidden.get(relation, frozenset())
     )
@@ -283,6 +282,9 @@ def _with_relations(
             omitted += [replace(d, span=d.span or relationship.span) for d in error.diagnostics]
             continue
         own[relationship.name.casefold()] = relation  # the last definition of a name counts
+    for template in catalog.templates.values():
+        if template.owner == entity.id and template.name in entities:
+            own[template.field.casefold()] = _from_template(template)
     for relation in _nesting(catalog, entity, entities):
         own.setdefault(relation.name.casefold(), relation)
     # an array of objects is a nested table: its relationship stands for the column of the same name
@@ -290,7 +292,12 @@ def _with_relations(
     names = Namespace(columns)
     for relation in own.values():
         name = names.claim(graphql_name(relation.name))
-        given = types.claim(f"{entity.type_name}{name[:1].upper()}{name[1:]}Related") if relation.parameters else ""
+        if relation.link.plan is not None:
+            given = entities[relation.target].types["Related"]
+        elif relation.parameters:
+            given = types.claim(f"{entity.type_name}{name[:1].upper()}{name[1:]}Related")
+        else:
+            given = ""
         relations[name] = replace(relation, filter_type=given)
     many = {n: r for n, r in relations.items() if not r.to_one}
     pages, aggregates = ({names.claim(f"{n}{end}"): r for n, r in many.items()} for end in ("Page", "Aggregate"))
@@ -303,6 +310,24 @@ def _from_relationship(catalog: Catalog, relationship: Relationship) -> Relation
     to_one = _leads_to_one(catalog, relationship)
     parameters = _parameters(relationship.parameters, (*LIST_ARGUMENTS, *PAGE_ARGUMENTS, "some", "none"))
     return RelationshipField(relationship.name, relationship.target, link, to_one, relationship.doc, parameters)
+
+
+def _from_template(template: QueryTemplate) -> RelationshipField:
+    """Return a relationship that computes rows."""
+    link = Link(
+        (),
+        arguments=_placeholders(template.parameters),
+        plan=template.plan,
+        row=tuple((r.parameter.name, r.column) for r in template.row),
+    )
+    to_one = gives_one(template.plan)
+    parameters = _parameters(template.parameters, (*LIST_ARGUMENTS, *PAGE_ARGUMENTS, "some", "none"))
+    return RelationshipField(template.field, template.name, link, to_one, template.doc, parameters)
+
+
+def _placeholders(parameters: Iterable[Parameter]) -> tuple[tuple[str, BoundValue], ...]:
+    """Return arguments that a request replaces by its own."""
+    return tuple((p.name, BoundValue(n, p.type, Role.ARGUMENT)) for n, p in enumerate(parameters))
 
 
 def _parameters(parameters: Iterable[Parameter], taken: Iterable[str]) -> dict[str, Parameter]:
@@ -371,7 +396,7 @@ def _rows_of(catalog: Catalog, template: QueryTemplate, entities: Mapping[str, E
     entity = entities[found.relation]
     if {c.name for c in entity.schema.visible} != set(found.columns):
         return None
-    values = tuple((p.name, BoundValue(n, p.type, Role.ARGUMENT)) for n, p in enumerate(template.parameters))
+    values = _placeholders(template.parameters)
     link = Link((), found.condition, found.order, found.limit, values, found.most)
     try:
         check_link(link, Schema(()), entity.schema, catalog.database)

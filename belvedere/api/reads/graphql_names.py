@@ -12,6 +12,47 @@ from collections.abc import Iterable
 
 _REFUSED = re.compile(r"[^_0-9A-Za-z]+")
 
+SCALARS = (
+    "Int",
+    "Float",
+    "String",
+    "Boolean",
+    "ID",
+    "Long",
+    "Decimal",
+    "DateTime",
+    "Date",
+    "Duration",
+    "YearMonthDuration",
+    "JSON",
+    "Cursor",
+    "Bytes",
+)
+TYPES = (
+    "Related",
+    "Aggregate",
+    "Group",
+    "Counts",
+    "DistinctCounts",
+    "Sums",
+    "Averages",
+    "Extremes",
+    "AggregateOrder",
+    "NumbersOrder",
+)
+"""Suffixes of type names that an entity has for filters on related rows, and for aggregates."""
+RESERVED_TYPES = (
+    "Query",
+    "Mutation",
+    "Subscription",
+    "SortOrder",
+    "AsOf",
+    "PushStatus",
+    *SCALARS,
+    *(f"{s}Filter" for s in SCALARS),
+    *(f"{s}MemberFilter" for s in SCALARS),
+)
+
 
 def graphql_name(name: str) -> str:
     """Return the name with `_` for each character that GraphQL rejects; letters lose their accents first."""

@@ -16,7 +16,8 @@ SERVED = "served"
 
 def served_names(catalog: Catalog) -> list[str]:
     """Return each name in the script's form, with its arguments: `query Top(n)`, `field Orders.items`."""
-    found = [f"query {t.name}{_arguments(t.parameters)}" for t in catalog.templates.values()]
+    named = ((t, f"{'field' if t.owner else 'query'} {t.name}") for t in catalog.templates.values())
+    found = [f"{name}{_arguments(t.parameters)}" for t, name in named]
     for r in catalog.relationships:
         if not r.name.startswith("_") and {r.owner, r.target} <= catalog.public:
             found.append(f"field {catalog.name_of(r.owner)}.{r.name}{_arguments(r.parameters)}")

@@ -70,6 +70,7 @@ class _Granting:
             self._warn_of_view(id_)
         for name in list(self.templates):
             self._try(self._check_template, self.catalog.templates[name])
+        self.templates |= {t.name: t.name for t in self.catalog.templates.values() if t.owner and self._may_compute(t)}
         pushes = frozenset(i for i in map(self._pushed, self.role.pushes) if i is not None)
         for relationship in self.catalog.relationships:
             self._keep(relationship)
@@ -91,7 +92,8 @@ class _Granting:
     # -- names
 
     def _see(self, name: str) -> None:
-        template = next((n for n in self.catalog.templates if n.casefold() == name.casefold()), None)
+        named = (t.name for t in self.catalog.templates.values() if not t.owner)
+        template = next((n for n in named if n.casefold() == name.casefold()), None)
         id_ = self.catalog.find(name)
         if template is not None:
             self.templates[template] = name
@@ -239,6 +241,15 @@ class _Granting:
             self.templates.pop(template.name)
             message = f"query template `{template.name}` reads `{seen[0]}`, which is hidden"
             raise self._refusal(message, place, "remove the template, or do not hide the column")
+
+    def _may_compute(self, template: QueryTemplate) -> bool:
+        """Return whether the role sees all that a relationship of a relation reads, and its name."""
+        read = columns_read(template.plan)
+        scans = (n.relation for n in prune(template.plan).walk() if isinstance(n, Scan))
+        hidden = any(self.hidden.get(i, frozenset()) & columns for i, columns in read.items())
+        own = self.hidden.get(template.owner, frozenset())
+        hidden = hidden or template.field in own or any(r.column in own for r in template.row)
+        return template.owner in self.relations and not hidden and all(i in self.relations for i in scans)
 
     def _keep(self, relationship: Relationship) -> None:
         """Show the stored rows of a relationship to roles that see both its sides, with the grant of its target."""

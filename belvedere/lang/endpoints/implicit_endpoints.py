@@ -29,8 +29,8 @@ def with_implicit_endpoints(catalog: Catalog, no_query: frozenset[str]) -> tuple
 
 
 def _read(catalog: Catalog, shown: frozenset[str]) -> Iterator[str]:
-    for name, template in catalog.templates.items():
-        if not name.startswith("_"):
+    for template in catalog.templates.values():
+        if not template.field.startswith("_") and (not template.owner or template.owner in shown):
             yield from (n.relation for n in template.plan.walk() if isinstance(n, Scan))
     for relationship in catalog.relationships:
         if relationship.owner in shown and not relationship.name.startswith("_"):

@@ -76,6 +76,8 @@ class Definitions:
         """Names under which other scripts and sources were imported, by folded name."""
         self.templates: dict[str, QueryTemplate] = {}
         """Query templates of a script that others import, by name, once the script is lowered."""
+        self.computed: dict[str, QueryTemplate] = {}
+        """Relationships with parameters that compute rows, by folded name with the owner's."""
         self.functions: Mapping[str, OwnFunction] = {}
         """Functions of the project, by folded name."""
 
@@ -151,6 +153,10 @@ class Definitions:
         owner = self.relations[relationship.owner]
         relations = {**owner.relationships, relationship.name.casefold(): relationship}
         self.relations[owner.id] = replace(owner, relationships=relations)
+
+    def computed_of(self, relation: NamedRelation, name: str) -> QueryTemplate | None:
+        """Return the relationship of that name that computes rows for parameters."""
+        return self.computed.get(f"{relation.name}.{name}".casefold())
 
     def target_of(self, relationship: Relationship) -> NamedRelation:
         """Return the target of a relationship: the definition that it saw, with the columns added since."""

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from belvedere.catalog.relationships import OWNER, Relationship
 from belvedere.catalog.resolved_query import ResolvedPath
+from belvedere.errors import BelvedereError
 from belvedere.lang.names.scope import FromItem
 from belvedere.lang.select.query_frame import Frame, StatementContext, named_source, scan
 from belvedere.plan.expressions import column, columns_of, conjunction, conjuncts
@@ -25,9 +26,9 @@ def find_relationship(context: StatementContext, owner: FromItem, name: exp.Iden
     """Return the relationship of a FROM item. Raises a diagnostic if there is none."""
     relation = owner.starts
     found = context.definitions.relations[relation.id].relationship(name.name) if relation is not None else None
-    if found is not None and found.parameters:
-        hint = "write its join here, or define a relationship without parameters"
-        raise context.fail("B4042", f"`{name.name}` takes parameters, which only API requests provide", name, hint)
+    computed = relation is not None and context.definitions.computed_of(relation, name.name) is not None
+    if computed or (found is not None and found.parameters):
+        raise only_requests(context, name)
     if found is not None:
         return found
     known = [r.name for r in relation.relationships.values()] if relation is not None else []
@@ -39,6 +40,12 @@ def find_relationship(context: StatementContext, owner: FromItem, name: exp.Iden
     else:
         hint = did_you_mean(name.name, known) or ""
     raise context.fail("B4001", f"`{owner.alias}` has no relationship `{name.name}`", name, hint)
+
+
+def only_requests(context: StatementContext, name: exp.Identifier) -> BelvedereError:
+    """Return the error for a path over a relationship with parameters."""
+    hint = "write its join here, or define a relationship without parameters"
+    return context.fail("B4042", f"`{name.name}` takes parameters, which only API requests provide", name, hint)
 
 
 def follow_path(

@@ -17,6 +17,7 @@ from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.hints import Hints
 from belvedere.catalog.inputs import InputKind, SourceTable
 from belvedere.catalog.relationships import Relationship
+from belvedere.catalog.templates import QueryTemplate
 from belvedere.errors import BelvedereError, Diagnostic, Severity, fail
 from belvedere.functions.function_table import is_aggregate
 from belvedere.lang.endpoints.implicit_endpoints import with_implicit_endpoints
@@ -41,7 +42,8 @@ from belvedere.lang.statements.lower_outputs import define_export, define_subscr
 from belvedere.lang.statements.lower_relationships import define_by_query, define_relationship
 from belvedere.lang.statements.lower_views import define_distinct, define_view
 from belvedere.lang.statements.script_lowering import ScriptLowering
-from belvedere.plan.operators.nodes import Node
+from belvedere.plan.operators.nodes import Node, Scan
+from belvedere.plan.rewrites.prune_columns import columns_read
 from belvedere.plan.rewrites.rewrite import replace_scans
 from belvedere.project.settings import ProjectSettings
 from belvedere.syntax.statement_tree import (
@@ -237,6 +239,7 @@ def _taken_away(definitions: Definitions, before: NamedRelation | None, statemen
         return
     columns = [c.name for c in before.schema.visible if after.schema.find(c.name) is None]
     links = [r.name for r in before.relationships.values() if after.relationship(r.name) is None]
+    links += [t.field for t in definitions.computed.values() if t.owner == before.id]
     parts = [
         f"{kind} {', '.join(f'`{n}`' for n in names)}"
         for kind, names in (("columns", columns), ("relationships", links))
@@ -276,7 +279,8 @@ def finish(lowering: ScriptLowering) -> Catalog:
         for i, v in definitions.views.items()
     }
     subscriptions = {ids[i]: replace(s, id=ids[i], view=ids[s.view]) for i, s in definitions.subscriptions.items()}
-    templates = {n: replace(q, plan=rename_scans(q.plan, ids)) for n, q in lowering.templates.items()}
+    made = (*lowering.templates.values(), *_computed(definitions))
+    templates = {q.name: replace(q, plan=rename_scans(q.plan, ids), owner=ids.get(q.owner, "")) for q in made}
     exports = tuple(replace(e, relation=ids[e.relation]) for e in lowering.exports)
     links, public = relationships(definitions, ids), _public(definitions, ids)
     histories = {ids[i]: keep for i, keep in definitions.histories.items()}
@@ -297,6 +301,22 @@ def _present(parent: str | None, definitions: Definitions, ids: dict[str, str]) 
     if parent is None:
         return None
     return ids[definitions.with_columns_of(definitions.relations[parent]).id]
+
+
+def _computed(definitions: Definitions) -> Iterator[QueryTemplate]:
+    """Yield the relationships that compute rows, of the present versions of their owners and of the relations that they
+    read: those with the columns added since."""
+
+    for template in definitions.computed.values():
+        read = columns_read(template.plan)
+
+        def grown(scan: Scan, read: Mapping[str, frozenset[str]] = read) -> Scan:
+            relation = definitions.relations[scan.relation]
+            return replace(scan, relation=definitions.with_columns_of(relation, read.get(scan.relation, ())).id)
+
+        owner = definitions.with_columns_of(definitions.relations[template.owner])
+        if definitions.find(owner.name) is owner:
+            yield replace(template, owner=owner.id, plan=replace_scans(template.plan, grown))
 
 
 def rename_scans(node: Node, ids: Mapping[str, str]) -> Node:

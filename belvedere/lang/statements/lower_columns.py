@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from belvedere.catalog.relationships import OWNER, Relationship, relationship_column
 from belvedere.catalog.subscriptions import EVENT_COLUMNS
+from belvedere.catalog.templates import QueryTemplate
 from belvedere.errors import BelvedereError, Span, fail
 from belvedere.functions.function_table import is_aggregate
 from belvedere.lang.endpoints.view_order import own_order
@@ -21,6 +22,7 @@ from belvedere.lang.names.resolve import Resolver
 from belvedere.lang.names.scope import FromItem, name_parts
 from belvedere.lang.relationships.path_aggregates import expand_path_aggregates
 from belvedere.lang.relationships.path_ways import ways_of_row
+from belvedere.lang.relationships.paths import only_requests
 from belvedere.lang.select.arrival_columns import rows_with_arrivals
 from belvedere.lang.select.grouping import contains_aggregate
 from belvedere.lang.select.query_frame import Frame, StatementContext, named_source
@@ -71,7 +73,8 @@ def _add_to_rows(
     expr = attach_all(frame, expr)
     _refuse_windows(expr, expression, context)
     name = path.last.text
-    if owner.relationship(name) is not None and owner.schema.find(name) is None:
+    related = owner.relationship(name) is not None or script.definitions.computed_of(owner, name) is not None
+    if related and owner.schema.find(name) is None:
         raise fail(
             "B4005",
             f"`{owner.name}` has a relationship `{name}` already",
@@ -136,6 +139,8 @@ def _still(plan: Project, source: FromItem) -> dict[str, str]:
 def _pathless_aggregate(expression: exp.Expr, owner: NamedRelation, context: StatementContext) -> BelvedereError:
     call = next(n for n in expression.walk() if is_aggregate(n))
     written = name_parts(call.find(exp.Column))
+    if written and context.definitions.computed_of(owner, written[0].name) is not None:
+        return only_requests(context, written[0])
     names = [r.name for r in owner.relationships.values()]
     hint = did_you_mean(written[0].name, names, shown=4) if written else None
     example = f"`count({names[0]})`" if names else f"define one first: `{owner.name}.r := JOIN ... ON ...`"
@@ -168,7 +173,14 @@ def _needed(script: ScriptLowering, owner: NamedRelation) -> set[str]:
     read = map(_own_columns, current.relationships.values())
     view = script.definitions.views.get(owner.id)
     order = [o.expr.name for o in view.order] if view is not None else []
-    return set(owner.schema.key or ()).union(order, *read)
+    computed = [r.column for t in _computed_of(script, owner) for r in t.row]
+    return set(owner.schema.key or ()).union(order, computed, *read)
+
+
+def _computed_of(script: ScriptLowering, owner: NamedRelation) -> list[QueryTemplate]:
+    """Return the relationships of a table that compute rows."""
+    made, definitions = script.definitions.computed.values(), script.definitions
+    return [t for t in made if definitions.with_columns_of(definitions.relations[t.owner]).id == owner.id]
 
 
 def _own_columns(relationship: Relationship) -> set[str]:
@@ -186,6 +198,9 @@ def _rename_in_relationships(script: ScriptLowering, owner: NamedRelation, old: 
         owner.relationships[folded] = replace(
             r.over(change), pairs=tuple((new if o == old else o, x) for o, x in r.pairs)
         )
+    for template in _computed_of(script, owner):
+        row = tuple(replace(r, column=new) if r.column == old else r for r in template.row)
+        script.definitions.computed[template.name.casefold()] = replace(template, row=row)
     for nested in [
         r for r in script.definitions if r.parent is not None and r.parent.casefold() == owner.name.casefold()
     ]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from belvedere.catalog.relationships import OWNER, TARGET, Relationship, relationship_column
-from belvedere.errors import BelvedereError, fail
+from belvedere.errors import fail
 from belvedere.lang.endpoints.parameters import declared_parameters, typed_parameters
 from belvedere.lang.names.definitions import NamedRelation
 from belvedere.lang.names.resolve import Resolver
@@ -22,6 +22,7 @@ from belvedere.lang.relationships.selected_relationships import selected_relatio
 from belvedere.lang.select.from_items import find_relation, lower_item
 from belvedere.lang.select.query_frame import Frame, named_source, scan
 from belvedere.lang.select.select_list import check_limit, make_order
+from belvedere.lang.statements.lower_computed_relationships import define_computed, refuse_taken
 from belvedere.lang.statements.lower_local_queries import define_local_query, define_nested
 from belvedere.lang.statements.script_lowering import ScriptLowering
 from belvedere.lang.types.typing_scope import SubqueryValue
@@ -39,23 +40,9 @@ def define_by_query(script: ScriptLowering, statement: DefineLocalQuery) -> None
         if not statement.parameters:  # with parameters it can only be a relationship
             script.selected.append(statement.path)
     elif statement.parameters:
-        raise _not_selected(statement, "it is not `SELECT *` FROM one table with WHERE, ORDER BY and LIMIT")
+        define_computed(script, statement)
     else:
         define_local_query(script, statement)
-
-
-def _not_selected(statement: DefineLocalQuery | DefineRelationship, why: str) -> BelvedereError:
-    name = statement.path.text
-    hint = (
-        f"put the query into a view `V`, and write `{name}(...) := SELECT * FROM V v WHERE v.key = this.key AND "
-        "v.column > :parameter`"
-    )
-    return fail(
-        "B4041",
-        f"`{name}` cannot take parameters, because its rows are stored: {why}",
-        span=statement.path.span,
-        hint=hint,
-    )
 
 
 def define_relationship(script: ScriptLowering, statement: DefineRelationship) -> None:
@@ -70,13 +57,7 @@ def _define(script: ScriptLowering, statement: DefineRelationship) -> bool:
     owner = script.owner(statement.path.owner, statement.path.span)
     owner = script.definitions.relations[owner.id]
     name = statement.path.last.text
-    if owner.schema.find(name) is not None and not owner.schema[name].hidden:
-        raise fail(
-            "B4005",
-            f"`{owner.name}` has a column `{name}` already",
-            span=statement.path.last.span,
-            hint="choose another name",
-        )
+    refuse_taken(script.definitions, owner, statement.path)
     parameters = declared_parameters(statement.parameters)
     context = script.context(typed_parameters(parameters))
     frame = Frame(context)
@@ -86,8 +67,9 @@ def _define(script: ScriptLowering, statement: DefineRelationship) -> bool:
     simple = len(statement.joins) == 1 and _plain_target(statement.joins[0])
     if not simple:
         if parameters:
-            raise _not_selected(statement, "it joins more than one table")
-        _define_through(script, owner, statement)
+            define_computed(script, _as_local_query(statement))
+        else:
+            _define_through(script, owner, statement)
         return True
     join = statement.joins[0]
     target = find_relation(frame, path_of(join.this))
@@ -148,17 +130,24 @@ def _named(expr: Expr, source: FromItem, target: FromItem) -> Expr:
 
 def _define_through(script: ScriptLowering, owner: NamedRelation, statement: DefineRelationship) -> None:
     """Define a join through other tables: its rows are stored as a nested table with the last table's columns."""
+    local = _as_local_query(statement)
+    assert isinstance(local.query, exp.Select)
+    define_nested(script, owner, local, local.query)
+    current = script.definitions.relations[owner.id]
+    relationship = current.relationship(statement.path.last.text)
+    if relationship is not None and statement.limit is not None:
+        script.definitions.relate(replace(relationship, limit=statement.limit))
+
+
+def _as_local_query(statement: DefineRelationship) -> DefineLocalQuery:
     query = joined_query(statement)
     if statement.order:
         query.set("order", exp.Order(expressions=[o.copy() for o in statement.order]))
     if statement.limit is not None:
         query.set("limit", exp.Limit(expression=exp.Literal.number(statement.limit)))
-    local = DefineLocalQuery(span=statement.span, doc=statement.doc, path=statement.path, query=query)
-    define_nested(script, owner, local, query)
-    current = script.definitions.relations[owner.id]
-    relationship = current.relationship(statement.path.last.text)
-    if relationship is not None and statement.limit is not None:
-        script.definitions.relate(replace(relationship, limit=statement.limit))
+    return DefineLocalQuery(
+        span=statement.span, doc=statement.doc, path=statement.path, query=query, parameters=statement.parameters
+    )
 
 
 def joined_query(statement: DefineRelationship) -> exp.Select:

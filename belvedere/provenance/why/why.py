@@ -80,7 +80,7 @@ def relation_named(catalog: Catalog, name: str) -> str:
     if template is not None:
         read = dict.fromkeys(f"`{catalog.name_of(n.relation)}`" for n in template.plan.walk() if isinstance(n, Scan))
         hint = f"ask for rows of the relations that it reads: {', '.join(read)}" if read else None
-        raise fail("B8115", f'"{template.name}" is a query template, which stores no rows', hint=hint)
+        raise fail("B8115", f"{template.title} stores no rows", hint=hint)
     names = tuple(i for i in (*catalog.views, *catalog.inputs, *catalog.subscriptions) if "~" not in i)
     raise fail("B2001", f'the script defines no "{name}"', hint=did_you_mean(name, names))
 

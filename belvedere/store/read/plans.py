@@ -14,6 +14,8 @@ from sqlglot import exp
 from belvedere.catalog.templates import QueryTemplate
 from belvedere.errors import BelvedereError, fail
 from belvedere.plan.operators.nodes import (
+    Aggregate,
+    Filter,
     Node,
     Order,
     Project,
@@ -38,18 +40,18 @@ def check_template(template: QueryTemplate, stored: Collection[str], database: s
         if isinstance(node, Scan) and node.relation not in stored:
             raise fail(
                 "B8021",
-                f'query template "{template.name}" reads "{node.relation}", which is not stored',
+                f'{template.title} reads "{node.relation}", which is not stored',
                 span=template.span,
                 hint="give the view a name without a leading underscore",
             )
     for dialect in dialects_for(database):
-        arguments = {p.name: TypedSql("?", p.type) for p in template.parameters}
+        arguments = {p.name: TypedSql("?", p.type) for p in template.all_parameters}
         try:
             print_plan(template.plan, dialect, arguments)
             plan_order(template.plan)
         except BelvedereError as error:
             found = error.diagnostics[0]
-            message = f'query template "{template.name}": {found.message}'
+            message = f"{template.title}: {found.message}"
             raise fail(found.code, message, span=template.span, hint=found.hint) from error
 
 
@@ -82,6 +84,15 @@ def plan_order(node: Node) -> tuple[Sort, ...]:
     if not isinstance(node, TopK) or node.partition:
         return ()
     return tuple(_sort(order, names) for order in node.order)
+
+
+def gives_one(node: Node) -> bool:
+    """Return whether a plan has at most one row: an aggregate without groups, or LIMIT 1."""
+    while isinstance(node, Project | Filter):
+        node = node.input
+    if isinstance(node, TopK):
+        return not node.partition and node.limit == 1
+    return isinstance(node, Aggregate) and not node.keys
 
 
 def _sort(order: Order, names: Mapping[str, str]) -> Sort:

@@ -238,6 +238,10 @@ class Link:
     """Values of the placeholders in `residual` and `order`."""
     most: str = ""
     """Name of the argument that is the limit."""
+    plan: Node | None = None
+    """Plan that computes the rows; its placeholders are in `arguments` and `row`."""
+    row: tuple[tuple[str, str], ...] = ()
+    """Placeholders of the plan whose values are columns of the outer row: (placeholder, column)."""
 
 
 def link_of(relationship: Relationship) -> Link:
@@ -316,6 +320,11 @@ class StoreQuery:
     """State whose rows are read from the relation's history; None: the present rows."""
     template: str = ""
     """The query template of these rows, if it selects them from the relation by `link`."""
+
+    @property
+    def rows_plan(self) -> Node | None:
+        """Return the plan that computes the rows; None for rows of a relation."""
+        return self.link.plan if self.plan is None and self.link is not None else self.plan
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class Sources(Parameters):
         conditions = self.link_conditions(link, rows, outer) if link is not None and not bounded else []
         if query.where is not None:
             conditions.append(self.condition(query.where, rows))
-        relation = self.nearest(query, outer) if bounded else self.relation(query)
+        relation = self.nearest(query, outer) if bounded else self.relation(query, outer)
         return f"FROM {relation} AS {rows.alias}{where_text([*conditions, *more])}"
 
     def nearest(self, query: StoreQuery, outer: SourceRows | None) -> str:
@@ -96,11 +96,17 @@ class Sources(Parameters):
         """Return a unique alias for rows."""
         return f"t{next(self.aliases)}"
 
-    def relation(self, query: StoreQuery) -> str:
-        if query.plan is None:
+    def relation(self, query: StoreQuery, outer: SourceRows | None) -> str:
+        if query.rows_plan is None:
             return self.visible_rows(query.relation, query.as_of)
         arguments = self.arguments(query.arguments)
-        return f"({print_plan(query.plan, self.dialect, arguments, self.value, rows=self.visible_rows)})"
+        if query.link is not None:
+            arguments |= self.arguments(query.link.arguments)
+            for name, column in query.link.row:
+                assert outer is not None
+                arguments[name] = TypedSql(outer.column(column), outer.type(column))
+        printed = print_plan(query.rows_plan, self.dialect, arguments, self.value, rows=self.visible_rows)
+        return f"({printed})"
 
     def visible_rows(self, relation: str, as_of: Instant | None = None) -> str:
         """Return the rows of a relation, now or in an earlier state, that the read can see.
@@ -229,7 +235,7 @@ def ordered(query: StoreQuery) -> tuple[Sort, ...]:
     found = {s.column for s in sorts}
     if key is not None and all(k in found for k in key):
         return sorts
-    if query.plan is None:
+    if query.rows_plan is None:
         return (*sorts, Sort(KEY, descending=False, nulls_first=True))
     others = (c for c in query.schema if c.name not in found and not pa.types.is_nested(c.type))
     return (*sorts, *(Sort(c.name, descending=False, nulls_first=True) for c in others))

@@ -168,6 +168,7 @@ def needed(query: StoreQuery, rows: SourceRows) -> tuple[str, ...]:
         elif isinstance(item, Nested) and item.query.link is not None:
             link = item.query.link
             names |= dict.fromkeys(query.schema[theirs].name for theirs, _ in link.pairs)
+            names |= dict.fromkeys(query.schema[own].name for _, own in link.row)
             for tree in (*([link.residual] if link.residual is not None else []), *(o.expr for o in link.order)):
                 outer = (c for c in tree.find_all(exp.Column) if c.table == "_")
                 names |= dict.fromkeys(query.schema[c.name].name for c in outer)

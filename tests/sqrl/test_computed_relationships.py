@@ -1,0 +1,131 @@
+"""Relationships with parameters that compute rows: each answers as the plain SQL with the arguments as constants."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from random import Random
+from typing import Any
+
+import pytest
+
+from belvedere.compiler import compile_script
+from tests.depth import at_night
+
+SCRIPT = """
+CREATE TABLE T (k INT, a INT, PRIMARY KEY (k));
+CREATE TABLE U (k INT, t INT, v INT, w STRING, PRIMARY KEY (k));
+CREATE TABLE W (w STRING, x INT, PRIMARY KEY (w));
+T.us := JOIN U u ON u.t = _.k;
+U.ws := JOIN W w ON w.w = _.w;
+"""
+QUERIES = {
+    "grouped": "SELECT u.w, count(*) AS n, sum(u.v) AS s FROM U u WHERE u.t = {k} AND u.v >= {p} GROUP BY u.w",
+    "whole": "SELECT count(*) AS n, max(u.v) AS s FROM U u WHERE u.t = {k} AND u.v >= {p}",
+    "joined": "SELECT u.k, w.x FROM U u JOIN W w ON w.w = u.w WHERE u.t = {k} AND w.x > {p} - 3",
+    "tested": """SELECT u.k FROM U u
+        WHERE u.t = {k} AND u.v < {a} AND EXISTS (SELECT 1 FROM W w WHERE w.w = u.w AND w.x >= {p})""",
+    "first": "SELECT u.v, u.k FROM U u WHERE u.t = {k} AND u.v <> {p} ORDER BY u.v DESC, u.k LIMIT 2",
+    "several": "SELECT DISTINCT u.w FROM U u WHERE u.t = {k} AND (u.v = {p} OR u.v > {a})",
+}
+PATHS = {
+    "along": ("SELECT r.w, count(*) AS n FROM _.us r WHERE r.v >= {p} GROUP BY r.w", "grouped", ("w", "n")),
+    "farther": ("SELECT count(*) AS n FROM _.us.ws w WHERE w.x > {p} - 3", "joined", ("n",)),
+}
+ARGUMENTS = (0, 3)
+
+
+def script() -> str:
+    parts = [f"T.{n}(p INT) := {q.format(k='_.k', a='_.a', p=':p')};" for n, q in QUERIES.items()]
+    parts += [f"T.{n}(p INT) := {q.format(p=':p')};" for n, (q, _, _) in PATHS.items()]
+    return SCRIPT + "\n".join(parts)
+
+
+def rows_of(random: Random) -> dict[str, list[dict[str, Any]]]:
+    words = ["a", "b", "c", None]
+    return {
+        "T": [{"k": k, "a": random.choice([None, 1, 4])} for k in random.sample(range(6), 3)],
+        "U": [
+            {
+                "k": k,
+                "t": random.choice([*range(6), None]),
+                "v": random.choice([None, *range(7)]),
+                "w": random.choice(words),
+            }
+            for k in random.sample(range(20), 9)
+        ],
+        "W": [{"w": w, "x": random.choice([None, 1, 2, 6])} for w in random.sample(words[:3], 2)],
+    }
+
+
+def plain(wb: Any, query: str, owner: dict[str, Any], argument: int) -> list[dict[str, Any]]:
+    """The answer of plain SQL over the stored rows, in another database."""
+    import duckdb
+    import pyarrow as pa
+
+    types = {"T": {"k": "i4", "a": "i4"}, "U": {"k": "i4", "t": "i4", "v": "i4", "w": "s"}, "W": {"w": "s", "x": "i4"}}
+    with duckdb.connect() as db:
+        for name, columns in types.items():
+            schema = pa.schema([(n, pa.string() if t == "s" else pa.int32()) for n, t in columns.items()])
+            db.register(name, pa.Table.from_pylist(wb.rows(name), schema=schema))
+        values = {n: "NULL" if v is None else v for n, v in owner.items()}
+        found = db.execute(query.format(**values, p=argument))
+        names = [d[0] for d in found.description]
+        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def check(seed: int, executor: Any, store: str = "sqlite://") -> None:
+    from belvedere import Workbench
+
+    random, seen = Random(seed), defaultdict[str, int](int)
+    wb = Workbench(script(), spark=executor, store=store)
+    try:
+        for _ in range(2):
+            for table, rows in rows_of(random).items():
+                wb.insert(table, rows)
+            wb.step()
+            for argument in ARGUMENTS:
+                asked = " ".join(f"{n}(p: {argument}) {{ {fields(n)} }}" for n in (*QUERIES, *PATHS))
+                for owner in wb.graphql(f"{{ t {{ k a {asked} }} }}")["data"]["t"]:
+                    for name, query in QUERIES.items():
+                        expected, answer = plain(wb, query, owner, argument), owner[name]
+                        seen[name] += len(expected)
+                        assert same(answer, expected), f"seed {seed}: {name}({argument}) of {owner}: {expected}"
+                    assert same(owner["along"], [{"w": r["w"], "n": r["n"]} for r in owner["grouped"]])
+                    assert owner["farther"] == {"n": len(owner["joined"])}
+        assert all(seen[name] for name in QUERIES)
+    finally:
+        wb.close()
+
+
+def fields(name: str) -> str:
+    found = {"grouped": "w n s", "whole": "n s", "joined": "k x", "tested": "k", "first": "v k", "several": "w"}
+    return found.get(name) or " ".join(PATHS[name][2])
+
+
+def same(answer: Any, expected: list[dict[str, Any]]) -> bool:
+    rows = [answer] if isinstance(answer, dict) else answer
+
+    def texts(found: list[dict[str, Any]]) -> list[str]:
+        return sorted(repr(sorted(row.items())) for row in found)
+
+    return texts(rows) == texts(expected)
+
+
+@pytest.mark.parametrize("seed", [0, *at_night(range(1, 12))])
+def test_answers_are_those_of_plain_sql(seed: int, executor: Any) -> None:
+    check(seed, executor)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("seed", [20])
+def test_answers_of_postgres_are_those_of_plain_sql(seed: int, executor: Any, postgres_url: str) -> None:
+    check(seed, executor, postgres_url)
+
+
+def test_each_is_a_query_of_the_catalog_with_indexes() -> None:
+    from belvedere.optimize.indexes import read_indexes
+
+    compiled = compile_script(script())
+    assert compiled.ok, compiled.diagnostics
+    assert {t.field for t in compiled.catalog.templates.values()} == {*QUERIES, *PATHS}
+    assert ("t", "v") in {columns[:2] for columns in read_indexes(compiled.catalog, "U")}
