@@ -66,6 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     ):
         parser.addoption(name, type=kind, metavar=metavar, help=text, default=1.0 if name == "--slower" else None)
     parser.addoption("--update", action="store_true", help="write golden files again")
+    parser.addoption("--by-tasks", action="store_true", help="on DuckDB, tasks look up and change the state")
 
 
 @pytest.fixture(autouse=True)
@@ -117,9 +118,10 @@ def executor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     night."""
     if request.param == "spark":
         return request.getfixturevalue("spark")
-    from tests.engine.duckdb_compute import use_duckdb
+    from tests.engine.duckdb_compute import DuckDBCompute, use_duckdb
+    from tests.engine.task_compute import MixedCompute
 
-    use_duckdb(monkeypatch)
+    use_duckdb(monkeypatch, MixedCompute if request.config.getoption("--by-tasks") else DuckDBCompute)
     return None
 
 

@@ -41,19 +41,18 @@ PYTHON = 16
 def ingest_bag(table: Input, rows: Rows, work: Work) -> Rows:
     """Store inserted rows and remove deleted ones. Raises B6010 if there is no row to remove."""
     names = without(rows, WEIGHT)
-    work.storage.append_stream(table.id, rows.where(coming, names))
-    leaving = work.compute.keep(rows.where(going, names))
+    came = work.append(work.where(rows, coming, names), table.id)
+    leaving = work.where(rows, going, names)
     if leaving.is_empty:
         return rows
-    came = work.compute.keep(rows.where(coming, names))
     gone = work.compute.keep(stream(work.stored_schema(table.id), _found(table, leaving, work)))
-    work.replace(KEY, keys_of([(gone, KEY)]), gone.schema.empty_table().to_reader())
+    work.replace(KEY, keys_of([(gone, KEY)]), ())
     if came.is_empty:
         return work.compute.keep(weighted_stream(gone.schema, gone.weighted(-1)))
     # a row inserted and deleted in the same epoch is no change; rows of this epoch have the greatest numbers
     first = min(pc.min(b.column(0)).as_py() for b in came.batches([UID]) if b.num_rows)
-    brief = work.compute.keep(gone.where(lambda b: pc.greater_equal(b.column(UID), first), [UID]))
-    gone = work.compute.keep(gone.where(lambda b: pc.less(b.column(UID), first)))
+    brief = work.where(gone, lambda b: pc.greater_equal(b.column(UID), first), [UID])
+    gone = work.where(gone, lambda b: pc.less(b.column(UID), first))
     stays = came if brief.is_empty else _without(came, brief, work)
     return work.compute.keep(weighted_stream(stays.schema, chain(gone.weighted(-1), stays.weighted(1))))
 

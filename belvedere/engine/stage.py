@@ -128,6 +128,8 @@ class Stage:
 
     # --- running
 
+    in_driver: ClassVar[str] = ""
+    """Rows of a large epoch that pass through the driver, where executors look up and change the others."""
     memory: ClassVar[type[StageMemory]] = StageMemory
     """Type of its memory between epochs, in addition to its rows."""
 

@@ -12,14 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from belvedere.engine.by_tasks.storage_by_tasks import SomeKeys, StorageByTasks
+from belvedere.engine.by_tasks.storage_by_tasks import SomeKeys, StorageByTasks, number_of
 from belvedere.engine.compute import Compute
 from belvedere.engine.rows.epoch_rows import PASSED, ColumnValues, Rows, coming, going, weighted_stream
 from belvedere.engine.rows.selected_rows import NewRows, streamed
 from belvedere.engine.write_behind import WritesBehind
 from belvedere.schema import KEY, WEIGHT
 from belvedere.state.arrangement import Arrangement, Keys
-from belvedere.state.hashing import number
 from belvedere.state.state import State
 from belvedere.store.protocol import Transaction
 from belvedere.store.stored_table import StoredTable
@@ -117,7 +116,7 @@ class Storage:
         found = self._arrangement(name)
         if found is None:
             return self._read(name).lookup_range(name, column, above, up_to)
-        low, high = (_number(found, column, value) for value in (above, up_to))
+        low, high = (number_of(found, column, value) for value in (above, up_to))
         return _reader(found, found.look_up_range(column, low, high))
 
     def look_up_span(
@@ -149,17 +148,6 @@ class Storage:
             found.append(rows.batches(found.arranged.schema.names))
         if self.is_served(name) and not self._copied_apart(name, rows):
             self._write(name, self._transaction.append, rows, self.tables[name].arrow.names)
-
-    def append_stream(self, name: str, rows: pa.RecordBatchReader) -> None:
-        """Insert streamed rows with only the stored columns. They are kept only if they are read twice, or later."""
-        found = self._arrangement(name)
-        if not self.is_served(name):
-            if found is not None:
-                found.append(rows)
-        elif found is not None or self._is_late:
-            self.append(name, self.compute.keep(rows))
-        else:
-            self.transaction.append(name, rows)
 
     def _copied_apart(self, name: str, rows: Rows) -> bool:
         """Let executors copy many rows in files into the database, if they reach it. Return whether they do."""
@@ -233,7 +221,7 @@ class Storage:
         """Delete rows with `column <= up_to`."""
         found = self._arrangement(name)
         if found is not None:
-            last = _number(found, column, up_to)
+            last = number_of(found, column, up_to)
             assert last is not None
             found.delete_up_to(column, last)
         if self.is_served(name):
@@ -243,10 +231,6 @@ class Storage:
 def given(keys: SomeKeys) -> Keys:
     """Return keys in the form that an arrangement accepts."""
     return keys.given() if isinstance(keys, ColumnValues) else keys
-
-
-def _number(found: Arrangement, column: str, value: Any) -> int | None:
-    return None if value is None else number(value, found.arranged.schema.field(column).type)
 
 
 def _reader(found: Arrangement, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:

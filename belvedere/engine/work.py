@@ -6,9 +6,10 @@ queries over them, writes to the epoch's transaction. The retracted row is alway
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -108,7 +109,7 @@ class Work:
             return self.context.whole[slot.relation]
         if self.is_fresh and relation.is_state and slot.relation not in self.context.fresh:
             stored = self.look_up(relation.name, None, None)
-            return self.compute.keep(weighted_stream(stored.schema, stored.weighted(1)))
+            return self.as_coming(stored)
         rows = self.context.deltas.get(slot.relation)
         return None if rows is None or rows.is_empty else rows
 
@@ -136,7 +137,8 @@ class Work:
 
     def look_up_range(self, relation: str, column: str, above: int | None, up_to: int | None) -> Rows:
         """Return the stored rows with a value in a range of an indexed column."""
-        return self.compute.keep(self.storage.look_up_range(relation, column, above, up_to))
+        found = self.storage.by_tasks.look_up_range(relation, column, above, up_to)
+        return self.compute.keep(self.storage.look_up_range(relation, column, above, up_to)) if found is None else found
 
     def stored_schema(self, relation: str) -> pa.Schema:
         """Return the Arrow schema of a stored relation."""
@@ -149,7 +151,11 @@ class Work:
 
     def added(self, rows: Rows) -> Rows:
         """Store new rows of the output, and return them as its change."""
-        return self.compute.keep(weighted_stream(rows.schema, self.append(rows).weighted(1)))
+        return self.as_coming(self.append(rows))
+
+    def as_coming(self, rows: Rows) -> Rows:
+        """Return rows as a change in which all of them come."""
+        return self.mapped(rows, rows.schema.append(WEIGHT_FIELD), partial(_as_coming, rows.schema))
 
     def replace(
         self, by: str | None, keys: ColumnValues | pa.Array | None, rows: NewRows, relation: str | None = None
@@ -175,6 +181,16 @@ class Work:
         if found is None:
             found = self.compute.keep(pa.RecordBatchReader.from_batches(schema, function(rows.batches())))
         return found
+
+    def where(self, rows: Rows, test: Callable[[pa.RecordBatch], pa.Array], names: Sequence[str] | None = None) -> Rows:
+        """Return the rows for which `test` holds, wherever they are; `names` are the columns that remain."""
+        kept = rows.schema.names if names is None else list(names)
+
+        def chosen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from (b.select(kept).filter(test(b)) for b in batches)
+
+        found = self.storage.by_tasks.mapped(rows, pa.schema([rows.schema.field(n) for n in kept]), chosen)
+        return self.compute.keep(rows.where(test, kept)) if found is None else found
 
     def take(self, rows: Rows) -> Rows:
         """Write weighted rows to the output, and return the actual changes."""
@@ -299,6 +315,10 @@ class Work:
             return False
         self.costs.whole.append(self.output.name)
         return True
+
+
+def _as_coming(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+    return weighted_stream(schema, ((b, 1) for b in batches))
 
 
 def without(rows: Rows, *names: str) -> list[str]:

@@ -32,6 +32,8 @@ class StageExplanation:
     rule: str
     reason: str
     reads: tuple[str, ...]
+    driver: str = ""
+    """Rows of a large epoch that pass through the driver of a cluster."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def _relations(stage: Stage, pipeline: Pipeline) -> list[Relation]:
 
 def _stage(stage: Stage, pipeline: Pipeline) -> StageExplanation:
     reason = stage.explain(pipeline.relations, pipeline.by_cost)
-    return StageExplanation(stage.output, stage.rule, reason, tuple(s.relation for s in stage.slots))
+    return StageExplanation(stage.output, stage.rule, reason, tuple(s.relation for s in stage.slots), stage.in_driver)
 
 
 def _timed_inputs(name: str, catalog: Catalog, pipeline: Pipeline) -> list[Input]:
@@ -192,6 +194,8 @@ def explanation_text(explanation: ViewExplanation, sizes: Mapping[str, Size] | N
         source = f" from {', '.join(dict.fromkeys(stage.reads))}" if stage.reads else ""
         name = "" if stage.output == explanation.name else f"{stage.output}: "
         lines.append(f"  kept   {name}{stage.rule}{source}: {stage.reason}")
+    for stage in (s for s in explanation.stages if sizes and s.driver):
+        lines.append(f"  driver {stage.output}: {stage.driver}")
     for entry in explanation.state:
         size = f"; {sizes[entry.relation]}" if entry.relation in sizes else ""
         paths = f"; found by ({'), ('.join(entry.paths)})" if entry.paths else ""

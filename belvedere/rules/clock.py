@@ -17,9 +17,11 @@ from sqlglot import exp
 
 from belvedere.engine.relation import Relation, delta_schema
 from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, coming, keys_of
+from belvedere.engine.rows.selected_rows import COMING, RowTest, choose
 from belvedere.engine.sql.stage_sql import Texts
 from belvedere.engine.stage import Stage
 from belvedere.engine.work import Work
+from belvedere.functions.spark_types import quote
 from belvedere.plan.bound_rules import Bounds, Known
 from belvedere.plan.expressions import column, conjunction, conjuncts, reads_clock
 from belvedere.plan.monotone import FOREVER
@@ -28,7 +30,7 @@ from belvedere.plan.operators.project import item_of
 from belvedere.plan.rewrites.rewrite import carry
 from belvedere.rules.builder import Draft
 from belvedere.rules.rule import Maintain, Rule, Site
-from belvedere.schema import KEY
+from belvedere.schema import KEY, WEIGHT
 from belvedere.values.instants import microseconds
 
 ENTER = "_enter"
@@ -69,18 +71,19 @@ class ClockStage(Stage):
         if work.put_deltas():
             changed = work.rows("changes", WEIGHT_FIELD)
         touched = [(changed, KEY)]
-        entered = [changed.where(lambda b: pc.and_(coming(b), _is_in(b, now)), schema.names)]
+        is_in = _is_in_sql(schema, now)
+        comes = RowTest(lambda b: pc.and_(coming(b), _is_in(b, now)), f"{COMING.sql} AND {is_in}")
+        entered = [choose(changed, comes, WEIGHT)]
         if self.waiting is not None:
             due = self._due(self.waiting, work, changed, now)
-            entered.append(due.where(lambda b: _is_in(b, now)))
+            entered.append(choose(due, RowTest(lambda b: _is_in(b, now), is_in)))
             touched.append((due, KEY))
         if LEAVE in schema.names:
             touched.append((work.look_up_range(self.output, LEAVE, None, now), KEY))
         keys = keys_of(touched)
         if keys.is_empty:
             return None
-        batches = (b for part in entered for b in part)
-        return work.replace(KEY, keys, pa.RecordBatchReader.from_batches(schema, batches))
+        return work.replace(KEY, keys, entered)
 
     def due(self, clock: int, least: Callable[[str, str], int | None]) -> int:
         """Return the next time at which a row enters or leaves."""
@@ -100,8 +103,9 @@ class ClockStage(Stage):
             return pc.and_(later, _lasts(batch, now))
 
         if not changed.is_empty:
-            names = delta_schema(work.output).names
-            work.overwrite(waiting, KEY, keys_of([(changed, KEY)]), changed.where(waits, names))
+            schema = delta_schema(work.output)
+            test = RowTest(waits, f"{COMING.sql} AND {quote(ENTER)} > {now}L AND {_lasts_sql(schema, now)}")
+            work.overwrite(waiting, KEY, keys_of([(changed, KEY)]), choose(changed, test, WEIGHT))
         due = work.look_up_range(waiting, ENTER, None, now)
         if not due.is_empty:
             work.storage.delete_range(waiting, ENTER, now)
@@ -130,6 +134,16 @@ def _lasts(batch: pa.RecordBatch, now: int) -> pa.Array:
     if LEAVE not in batch.schema.names:
         return pa.repeat(pa.scalar(True), batch.num_rows)
     return pc.greater(batch.column(LEAVE), now)
+
+
+def _is_in_sql(schema: pa.Schema, now: int) -> str:
+    """Return the same conditions as Spark SQL."""
+    lasts = _lasts_sql(schema, now)
+    return f"{quote(ENTER)} <= {now}L AND {lasts}" if ENTER in schema.names else lasts
+
+
+def _lasts_sql(schema: pa.Schema, now: int) -> str:
+    return f"{quote(LEAVE)} > {now}L" if LEAVE in schema.names else "TRUE"
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ class EventsStage(Stage):
     """Order of an epoch's events of one kind. Ties, and epochs with many changes, are ordered by key."""
 
     rule = "events"
+    in_driver = "the events, which it numbers"
     is_result = True
     emits_changes = True
     memory = Numbered

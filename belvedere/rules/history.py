@@ -8,7 +8,7 @@ from when on the history is complete; reads of an earlier state are refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -53,6 +53,7 @@ class HistoryStage(Stage):
     retention: int | None
 
     rule = "history"
+    in_driver = "the versions that end, which the database has"
     is_result = True
     memory = HistoryMemory
 
@@ -100,10 +101,13 @@ def _add_versions(delta: Rows, name: str, work: Work) -> None:
             weighted = ((conform(held, schema), -1), (conform(over, schema), 1))
             parts = (t.append_column(WEIGHT_FIELD, pa.repeat(pa.scalar(w, pa.int64()), len(t))) for t, w in weighted)
             work.storage.apply(name, pa.concat_tables(parts).to_reader())
-    came = (pa.Table.from_batches([b]) for b in delta.where(coming))
-    began = (_dated(_dated(t, now, SINCE_EPOCH, SINCE_TIME), (None, None), UNTIL_EPOCH, UNTIL_TIME) for t in came)
-    batches = (b for t in began for b in conform(t, schema).to_batches())
-    work.storage.append_stream(name, pa.RecordBatchReader.from_batches(schema, batches))
+
+    def began(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for table in (pa.Table.from_batches([b.filter(coming(b))]) for b in batches):
+            since = _dated(table, now, SINCE_EPOCH, SINCE_TIME)
+            yield from conform(_dated(since, (None, None), UNTIL_EPOCH, UNTIL_TIME), schema).to_batches()
+
+    work.append(work.mapped(delta, schema, began), name)
 
 
 def _dated(rows: pa.Table, when: tuple[object, object], epoch: str, time: str) -> pa.Table:

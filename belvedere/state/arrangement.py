@@ -108,13 +108,22 @@ class Arrangement:
 
         NULLs never match.
         """
-        found = []
-        for run in self._between(column, above, up_to):
-            index = run.index(column)
-            first = 0 if above is None else int(np.searchsorted(index.values, above, "right"))
-            last = len(index.values) if up_to is None else int(np.searchsorted(index.values, up_to, "right"))
-            found.append((run, run.living(index.at(np.arange(first, max(first, last))))))
+        places = self._places(column, above, up_to)
+        found = [(run, run.living(run.index(column).at(np.arange(first, last)))) for run, first, last in places]
         yield from self._rows(self._counted(1, found))
+
+    def count_range(self, column: str, above: int | None, up_to: int | None) -> int:
+        """Return the number of these rows, with those that are dead."""
+        return sum(last - first for _, first, last in self._places(column, above, up_to))
+
+    def _places(self, column: str, above: int | None, up_to: int | None) -> Iterator[tuple[Run, int, int]]:
+        """Yield the places in each run's index with a number in a range."""
+        for run in self._between(column, above, up_to):
+            values = run.index(column).values
+            first = 0 if above is None else int(np.searchsorted(values, above, "right"))
+            last = len(values) if up_to is None else int(np.searchsorted(values, up_to, "right"))
+            if first < last:
+                yield run, first, last
 
     def least(self, column: str) -> int | None:
         """Return the least number of a row in a range column, as of the last epoch.

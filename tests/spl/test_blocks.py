@@ -17,6 +17,7 @@ from belvedere.compiler import compile_script
 from belvedere.engine.arrow_copy import hashes
 from belvedere.engine.relation import Relation, arranged_schema
 from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.selected_rows import streamed
 from belvedere.pipeline.choose import maintain
 from belvedere.rules.spl import block_columns, buffered_rows, window_epoch
 from belvedere.rules.spl.firing_memory import WindowMemory
@@ -75,7 +76,7 @@ class Epochs:
             look_up_range=lambda name, *of: self._found(name, self.stored[name].look_up_range(*of)),
             stored_schema=lambda name: arranged_schema(self.states[name]),
             append=lambda rows, name: self.stored[name].append(rows.table.to_batches()),
-            overwrite=lambda name, by, keys, rows: self.stored[name].overwrite(by, keys, rows),
+            overwrite=lambda name, by, keys, rows: self.stored[name].overwrite(by, keys, streamed(rows)),
         )
         window_epoch.run_windows(self.stage, work)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -20,9 +20,10 @@ from belvedere.engine.by_tasks.task_answers import ANSWER, TaskAnswers, read_ans
 from belvedere.engine.by_tasks.tasks import AppendTask, BucketTask, MapTask, OverwriteTask, ReplaceTask, SearchTask
 from belvedere.engine.compute import Compute
 from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, ColumnValues, Rows, fits_parquet, keys_of
-from belvedere.engine.rows.selected_rows import NewRows, SelectedRows, choose
+from belvedere.engine.rows.selected_rows import NewRows, SelectedRows, parts_of
 from belvedere.schema import KEY
 from belvedere.state.arrangement import Arrangement
+from belvedere.state.hashing import number
 from belvedere.state.sorted_run import Run
 from belvedere.state.state import State
 
@@ -84,6 +85,26 @@ class StorageByTasks:
         answers = self._run(task, size)
         return None if answers is None else self.compute.near(answers.rows(pa.schema([schema.field(n) for n in names])))
 
+    def look_up_range(self, name: str, column: str, above: Any, up_to: Any) -> Rows | None:
+        """Return the stored rows with `above < column <= up_to`; None = unbounded on that side."""
+        found = self.state.arrangements.get(name)
+        if found is None or not self.compute.spreads(found.count):
+            return None
+        low, high = (number_of(found, column, value) for value in (above, up_to))
+        size = found.count_range(column, low, high)
+        found = self._arrangement(name, [size])
+        if found is None:
+            return None
+
+        def task(buckets: int) -> _Job:
+            snapshot, runs = self.state.snapshot(name)
+            common = (snapshot, pa.schema([]), self.compute.scratch, buckets, None)
+            columns = tuple(found.arranged.schema.names)
+            return _Job(name, runs, [], SearchTask(*common, columns=columns, between=(column, low, high)))
+
+        answers = self._run(task, size)
+        return None if answers is None else self.compute.near(answers.rows(found.arranged.schema))
+
     # --- changes
 
     def append(self, name: str, rows: Rows) -> bool:
@@ -91,8 +112,7 @@ class StorageByTasks:
 
         Return whether tasks do it, each with its part of the files.
         """
-        found = self._arrangement(name, [rows.num_rows])
-        if found is None or rows.files is None:
+        if rows.files is None or self._arrangement(name, [rows.num_rows]) is None:
             return False
         job = AppendTask(self.state.definition(name))
         self.jobs += 1
@@ -106,12 +126,13 @@ class StorageByTasks:
         `is_of_key`: the path depends only on the columns of `_key`. Otherwise two tasks could have rows with the same
         `_key`, whose path has changed. In this case the keys are looked up first, and all rows are sent by `_key`.
         """
-        found = self._changed(name, keys, rows)
-        if found is None or isinstance(rows, pa.RecordBatchReader):
+        new = parts_of(rows)
+        found = self._changed(name, keys, new)
+        if found is None:
             return None
         if by is None or keys is None or (by != KEY and not is_of_key):
             by, keys = KEY, self._keys_before(name, found, by, keys)
-        changes = self._change(ReplaceTask, name, found, by, keys, rows)
+        changes = self._change(ReplaceTask, name, found, by, keys, new)
         return None if changes is None else changes.rows(found.arranged.schema.append(WEIGHT_FIELD))
 
     def _keys_before(self, name: str, found: Arrangement, by: str | None, keys: SomeKeys) -> ColumnValues:
@@ -124,8 +145,9 @@ class StorageByTasks:
 
     def overwrite(self, name: str, by: str | None, keys: SomeKeys, rows: NewRows) -> bool:
         """Make `rows` the only ones with the keys, without the difference. Return whether tasks do it."""
-        found = self._changed(name, keys, rows)
-        if found is None or isinstance(rows, pa.RecordBatchReader):
+        new = parts_of(rows)
+        found = self._changed(name, keys, new)
+        if found is None:
             return False
         if by is None or keys is None:
             found.overwrite(None, None, ())
@@ -133,13 +155,10 @@ class StorageByTasks:
                 (found.arranged.paths or (KEY,))[0],
                 pa.array([], pa.int64() if found.arranged.paths else pa.string()),
             )
-        return self._change(OverwriteTask, name, found, by, keys, rows) is not None
+        return self._change(OverwriteTask, name, found, by, keys, new) is not None
 
-    def _changed(self, name: str, keys: SomeKeys, rows: NewRows) -> Arrangement | None:
-        if isinstance(rows, pa.RecordBatchReader):
-            return None
-        of = rows.rows if isinstance(rows, SelectedRows) else rows
-        return self._arrangement(name, [*_sizes(keys), of.num_rows])
+    def _changed(self, name: str, keys: SomeKeys, new: Sequence[SelectedRows]) -> Arrangement | None:
+        return self._arrangement(name, [*_sizes(keys), *(p.rows.num_rows for p in new)])
 
     def _change(
         self,
@@ -148,23 +167,28 @@ class StorageByTasks:
         found: Arrangement,
         by: str,
         keys: SomeKeys,
-        rows: Rows | SelectedRows,
+        new: Sequence[SelectedRows],
     ) -> TaskAnswers | None:
         schema = found.arranged.schema
-        new = rows if isinstance(rows, SelectedRows) else choose(rows, None)
-        columns = {n: new.columns[n] for n in schema.names}
         parts = keys.parts if isinstance(keys, ColumnValues) and keys.array is None else ()
-        is_among = by == KEY and any(r is new.rows and c == columns[KEY] for r, c in parts)
-        others, files = self._sent_keys(by, keys, new.rows if is_among else None)
-        sent = [Sent(new.rows, columns, by, new.choice, drops=not is_among), *others]
+        # keys that are a column of the new rows come with these
+        among = [p.rows for p in new if by == KEY and any(r is p.rows and c == p.columns[KEY] for r, c in parts)]
+        others, files = self._sent_keys(by, keys, among)
+        sent = [
+            *(
+                Sent(p.rows, {n: p.columns[n] for n in schema.names}, by, p.choice, drops=not _holds(among, p.rows))
+                for p in new
+            ),
+            *others,
+        ]
 
         def task(buckets: int) -> _Job:
             snapshot, runs = self.state.snapshot(name)
             common = (snapshot, schema, self.compute.scratch, buckets, by, files)
-            made = OverwriteTask(*common, with_new=is_among) if kind is OverwriteTask else ReplaceTask(*common)
+            made = OverwriteTask(*common, with_new=bool(among)) if kind is OverwriteTask else ReplaceTask(*common)
             return _Job(name, runs, sent, made)
 
-        return self._run(task, max([*_sizes(keys), new.rows.num_rows]))
+        return self._run(task, max([0, *_sizes(keys), *(p.rows.num_rows for p in new)]))
 
     def mapped(
         self, rows: Rows, schema: pa.Schema, function: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
@@ -172,7 +196,7 @@ class StorageByTasks:
         """Apply a function to batches of rows of any size."""
         if (
             rows.is_collected
-            or not self.compute.spreads(rows.num_rows)
+            or not self.compute.spreads(rows.known_rows)  # a frame is not run to count it
             or not (fits_parquet(schema) and fits_parquet(rows.schema))
         ):
             return None
@@ -182,7 +206,9 @@ class StorageByTasks:
 
     # --- jobs
 
-    def _sent_keys(self, by: str | None, keys: SomeKeys, but: Rows | None = None) -> tuple[list[Sent], KeyFiles | None]:
+    def _sent_keys(
+        self, by: str | None, keys: SomeKeys, but: Sequence[Rows] = ()
+    ) -> tuple[list[Sent], KeyFiles | None]:
         """Return how keys are sent to tasks: keys of a path in files that each task reads, `_key`s as rows."""
         if keys is None or by is None:
             return [], None
@@ -193,7 +219,9 @@ class StorageByTasks:
         else:
             parts = ((Rows(pa.table([array], ["k"])), "k"),)
         if by == KEY:
-            return [Sent(r, {KEY: c}, KEY, is_keys=True) for r, c in parts if r is not but and not r.is_empty], None
+            return [
+                Sent(r, {KEY: c}, KEY, is_keys=True) for r, c in parts if not _holds(but, r) and not r.is_empty
+            ], None
         return [], KeyFiles(tuple(f for r, c in parts if not r.is_empty for f in self.compute.filed(r, c)))
 
     def _run(self, job_of: Callable[[int], _Job], size: int) -> TaskAnswers | None:
@@ -217,6 +245,15 @@ class StorageByTasks:
             return None
         self.state.take_over(name, runs, answers.changes)
         return answers
+
+
+def number_of(found: Arrangement, column: str, value: Any) -> int | None:
+    """Return a value of a range column as the number that is indexed."""
+    return None if value is None else number(value, found.arranged.schema.field(column).type)
+
+
+def _holds(some: Sequence[Rows], rows: Rows) -> bool:
+    return any(r is rows for r in some)
 
 
 def _given(keys: SomeKeys) -> pa.Array | pa.RecordBatchReader | None:

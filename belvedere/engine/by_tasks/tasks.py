@@ -79,10 +79,11 @@ class BucketTask:
 class SearchTask(BucketTask):
     """Finds the rows of the task's keys. For all keys, it reads the task's share of the runs.
 
-    Only `columns` of them are requested.
+    Only `columns` of them are requested. `between`: a range column, above which number, up to which number.
     """
 
     columns: tuple[str, ...] = ()
+    between: tuple[str, int | None, int | None] | None = None
 
     def run(self, share: Share) -> Answers:
         if self.by is not None:
@@ -98,7 +99,9 @@ class SearchTask(BucketTask):
                 return
             schema = pa.schema([own.arrangement.arranged.schema.field(n) for n in self.columns])
             file = scratch_file(self.folder, schema)
-            for batch in own.arrangement.look_up(self.by, keys):
+            of = own.arrangement
+            found = of.look_up(self.by, keys) if self.between is None else of.look_up_range(*self.between)
+            for batch in found:
                 file.add(batch.select(schema.names))
             yield from of_file(file)
             yield from of_changes(own.changes())

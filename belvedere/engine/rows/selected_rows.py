@@ -5,7 +5,7 @@ In: rows, a condition in both forms. Out: a stream of the rows, or the SQL parts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -43,18 +43,15 @@ class SelectedRows:
     choice: RowTest | None
     columns: Mapping[str, str]
 
-    def reader(self) -> pa.RecordBatchReader:
-        """Return the rows as a stream."""
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows."""
         own = list(self.columns.values())
-        found = self.rows.reader(own) if self.choice is None else self.rows.where(self.choice.test, own)
-        schema = pa.schema([f.with_name(n) for f, n in zip(found.schema, self.columns, strict=True)])
-        return pa.RecordBatchReader.from_batches(
-            schema, (pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in found)
-        )
+        found = self.rows.batches(own) if self.choice is None else self.rows.where(self.choice.test, own)
+        yield from (b.rename_columns(list(self.columns)) for b in found)
 
 
-NewRows: TypeAlias = Rows | SelectedRows | pa.RecordBatchReader
-"""Rows that replace others. Streamed rows are already in the driver."""
+NewRows: TypeAlias = Rows | SelectedRows | Sequence[Rows | SelectedRows]
+"""Rows that replace others, maybe of several origins."""
 
 
 def choose(rows: Rows, choice: RowTest | None, *without: str) -> SelectedRows:
@@ -62,6 +59,14 @@ def choose(rows: Rows, choice: RowTest | None, *without: str) -> SelectedRows:
     return SelectedRows(rows, choice, {n: n for n in rows.schema.names if n not in without})
 
 
-def streamed(rows: NewRows) -> pa.RecordBatchReader:
-    """Return the rows as a stream."""
-    return rows if isinstance(rows, pa.RecordBatchReader) else rows.reader()
+def parts_of(rows: NewRows) -> list[SelectedRows]:
+    """Return the rows of each origin that may have some."""
+    parts = [rows] if isinstance(rows, (Rows, SelectedRows)) else rows
+    found = (p if isinstance(p, SelectedRows) else choose(p, None) for p in parts)
+    return [p for p in found if not p.rows.is_empty]
+
+
+def streamed(rows: NewRows) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of all origins."""
+    for part in parts_of(rows):
+        yield from part.batches()

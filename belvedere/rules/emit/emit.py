@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from belvedere.engine.relation import Relation, Slot, delta_schema
 from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, combined
 from belvedere.engine.rows.ordered_rows import stream
+from belvedere.engine.rows.selected_rows import NewRows, SelectedRows
 from belvedere.engine.sql.stage_sql import ROWS, Texts
 from belvedere.engine.stage import BoundsNow, Stage
 from belvedere.engine.work import Work
@@ -71,6 +72,7 @@ class EmitStage(Stage):
     idles: bool
 
     rule = "emit"
+    in_driver = "a row of state for each changed group, and the rows of a changelog, which it numbers"
     memory = Numbered
     rebuilds = False
     looks_up = True
@@ -199,18 +201,18 @@ class _Emitting:
             return None
         if self.emission.stream:
             return self._changelog(changes if parts == 1 else [self._ordered(changes)])
-        return net_change(changes, self.work.name("s0", "net"), self.compute)
+        return net_change(changes, self.work.name("s0", "net"), self.work)
 
     def _emit(self, part: EmitPart, bounds: tuple[int, ...]) -> list[Rows]:
         """Return the changes that the groups of a part emit."""
         delta = part.delta
-        touched = {int(g) for t in delta.tables() for g in pc.unique(t[self.path]).to_pylist()}
+        touched = {int(g) for b in delta.batches([self.path]) for g in pc.unique(b.column(0)).to_pylist()}
         self._load(part.groups, touched)
         self._note_times(delta)
         changes = [self._overdue(delta)] if self.emission.delay is not None else []
         firing = due_groups(self.emission, self.groups, touched, bounds, self.now)
         if self.emission.at_once:
-            changes.append(timed(delta, self.path, dict.fromkeys(firing, self.now), self.compute))
+            changes.append(timed(delta, self.path, dict.fromkeys(firing, self.now), self.work))
         elif firing:
             rows = self.work.look_up(self.input.name, self.path, _hashes(firing))
             changes.append(self._replaced(rows, dict.fromkeys(firing, self.now)))
@@ -245,9 +247,10 @@ class _Emitting:
         ones."""
         if not (self.emission.watermark or self.emission.forgets):
             return
+        names = list(dict.fromkeys((*self.emission.times, self.path, WEIGHT)))
         for there in (False, True):  # present rows win
-            for table in delta.tables():
-                rows = table.filter(pc.equal(pc.greater(table[WEIGHT], 0), there))
+            for batch in delta.batches(names):
+                rows = batch.filter(pc.equal(pc.greater(batch.column(WEIGHT), 0), there))
                 times = [_micros(rows[t]) for t in self.emission.times]
                 for index, key in enumerate(rows[self.path].to_pylist()):
                     self.groups[key].waits = tuple(t[index] for t in times)
@@ -264,11 +267,10 @@ class _Emitting:
             row = {"group": key, "ver": group.version, DUE: group.due, COMPLETE: group.complete, KEY: str(key)}
             rows.append(row | {f"{WAIT}{n}": w for n, w in enumerate(waits)})
         keys = pa.array([str(g) for g in self.groups])
-        self.work.overwrite(name, KEY, keys, pa.Table.from_pylist(rows, schema=schema).to_reader())
+        self.work.overwrite(name, KEY, keys, Rows(pa.Table.from_pylist(rows, schema=schema)))
         if final and self.emission.stream and not self.emission.at_once:
             emitted = self.output.name + EMITTED
-            nothing = self.work.stored_schema(emitted).empty_table().to_reader()
-            self.work.overwrite(emitted, "_h0", _hashes(final), nothing)
+            self.work.overwrite(emitted, "_h0", _hashes(final), ())
 
     # --- rows
 
@@ -293,11 +295,11 @@ class _Emitting:
         names = list(self.input.schema.names)
         if self.emission.stream:
             name, path = self.output.name + EMITTED, "_h0"
-            coming = rows.reader([*names, KEY, self.path], [*names, KEY, path])
+            coming: NewRows = SelectedRows(rows, None, {n: n for n in (*names, KEY)} | {path: self.path})
         else:
             name, path = self.output.name, self.stage.path or ""
-            coming = self._identified(rows).reader()
-        return timed(self.work.replace(path, _hashes(at), coming, name), path, at, self.compute)
+            coming = self._identified(rows)
+        return timed(self.work.replace(path, _hashes(at), coming, name), path, at, self.work)
 
     def _identified(self, rows: Rows) -> Rows:
         """Return the rows of the output with their `_key` and hashes."""
@@ -354,7 +356,7 @@ def _hashes(groups: Iterable[int]) -> pa.Array:
     return pa.array(sorted(groups), pa.int64())
 
 
-def _micros(column: pa.ChunkedArray) -> list[int | None]:
+def _micros(column: pa.Array) -> list[int | None]:
     times = column if pa.types.is_integer(column.type) else column.cast(TIMESTAMP)
     values: list[int | None] = times.cast(pa.int64()).to_pylist()
     return values

@@ -6,7 +6,7 @@ numbered. Rows in the driver are processed there; others are processed by Spark 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 from belvedere.engine.compute import Compute
 from belvedere.engine.rows.epoch_rows import Rows, combined
 from belvedere.engine.rows.ordered_rows import in_order, stream, whole_runs
+from belvedere.engine.work import Work
 from belvedere.functions.spark_types import quote
 from belvedere.rules.emit.emission import Emission, orderable
 from belvedere.schema import KEY, WEIGHT
@@ -30,26 +31,27 @@ COMPARED = 1_000
 """Maximum number of rows held as Python values at once; they take about ten times the memory."""
 
 
-def timed(changes: Rows, path: str, at: Mapping[int, int], compute: Compute) -> Rows:
+def timed(changes: Rows, path: str, at: Mapping[int, int], work: Work) -> Rows:
     """Return the changes with their time of emission. Their group is in the column `path`."""
     fields = (pa.field(GROUP, pa.int64()), pa.field(AT, pa.int64()))
     schema = changes.schema
     for field in fields:
         schema = schema.append(field)
 
-    def made(table: pa.Table) -> pa.Table:
-        groups = table[path]
-        times = pa.array([at[g] for g in groups.to_pylist()], pa.int64())
-        return table.append_column(fields[0], groups).append_column(fields[1], times)
+    def made(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            groups = batch.column(path)
+            times = pa.array([at[g] for g in groups.to_pylist()], pa.int64())
+            yield pa.RecordBatch.from_arrays([*batch.columns, groups, times], schema=schema)
 
-    return compute.keep(stream(schema, (made(t) for t in changes.tables())))
+    return work.mapped(changes, schema, made)
 
 
-def net_change(changes: Sequence[Rows], view: str, compute: Compute) -> Rows:
+def net_change(changes: Sequence[Rows], view: str, work: Work) -> Rows:
     """Return the net change of the emitted table: per row the first retraction and the last insertion."""
-    names = [n for n in changes[0].schema.names if n not in (GROUP, AT)]
+    compute, names = work.compute, [n for n in changes[0].schema.names if n not in (GROUP, AT)]
     if len(changes) == 1:
-        return compute.keep(changes[0].reader(names))
+        return work.where(changes[0], _all, names)
     if all(c.is_collected for c in changes):
         table = pa.concat_tables([c.table.select(names) for c in changes])
         return Rows(_net(table))
@@ -64,6 +66,10 @@ def net_change(changes: Sequence[Rows], view: str, compute: Compute) -> Rows:
     ordered = in_order(rows, [quote(n) for n in (KEY, CHANGE, WEIGHT)], view, compute)
     pieces = whole_runs(ordered.batches(), KEY, compute.memory.chunk)
     return compute.keep(stream(schema, (_net(t.select(names)) for t in pieces)))
+
+
+def _all(batch: pa.RecordBatch) -> pa.Array:
+    return pa.repeat(pa.scalar(True), batch.num_rows)
 
 
 def _net(table: pa.Table) -> pa.Table:

@@ -65,6 +65,7 @@ class InOrderStage(Stage):
     emission: Emission
 
     rule = "in order"
+    in_driver = "the new rows, which it numbers"
     memory = InOrderMemory
     rebuilds = False
 
@@ -94,8 +95,8 @@ class InOrderStage(Stage):
             work.storage.delete_range(waiting, AT, bound)
         if coming is not None:
             limit = pa.scalar(bound, pa.int64())
-            work.storage.append_stream(waiting, coming.where(lambda b: pc.greater(b.column(AT), limit)))
-            parts.append(work.compute.keep(coming.where(lambda b: pc.less_equal(b.column(AT), limit))))
+            work.append(work.where(coming, lambda b: pc.greater(b.column(AT), limit)), waiting)
+            parts.append(work.where(coming, lambda b: pc.less_equal(b.column(AT), limit)))
         parts = [p for p in parts if not p.is_empty]
         return _released(parts, node, work) if parts else None
 
@@ -160,8 +161,7 @@ def _still_waiting(delta: pa.Table, waiting: str, work: Work) -> pa.Table:
     olds = delta.filter(pc.less(delta[WEIGHT], 0))
     if not olds.num_rows:
         return delta
-    nothing = work.stored_schema(waiting).empty_table().to_reader()
-    found = work.replace(KEY, combined(olds[KEY]), nothing, waiting).table
+    found = work.replace(KEY, combined(olds[KEY]), (), waiting).table
     out = olds.filter(pc.invert(pc.is_in(olds[KEY], value_set=combined(found[KEY]))))
     return delta.filter(pc.invert(pc.is_in(delta[KEY], value_set=combined(out[KEY]))))
 

@@ -82,9 +82,7 @@ class AsOfStage(KeyedStage):
             return rows
         time, begins = self.times
         first = _least(versions.batches([begins]))
-        return (
-            rows if first is None else work.compute.keep(rows.where(lambda b: pc.greater_equal(b.column(time), first)))
-        )
+        return rows if first is None else work.where(rows, lambda b: pc.greater_equal(b.column(time), first))
 
     @property
     def counted(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from belvedere.engine.rows.epoch_rows import WEIGHT_FIELD, Rows, keys_of, loses
 from belvedere.engine.rows.selected_rows import RowTest, choose
 from belvedere.engine.sql.stage_sql import DELTA, ROWS, WEIGHT_COLUMN, Texts
 from belvedere.engine.stage import BoundsNow, Stage
-from belvedere.engine.work import Work
+from belvedere.engine.work import Work, without
 from belvedere.functions.spark_types import quote
 from belvedere.plan.bound_rules import Bounds, implied_bounds
 from belvedere.plan.bounds import bounds_of
@@ -89,10 +89,10 @@ class JoinStage(Stage):
             terms.append(work.sql["both"])
         rows = work.query(" UNION ALL ".join(terms), NEW_FIELD)
         new = work.first_of_each_key(rows, NEW_FIELD) if len(terms) > 1 else rows
-        there = choose(new, RowTest.of_column(NEW), NEW)
+        test = RowTest.of_column(NEW)
         if work.output.append_only:
-            return work.added(work.compute.keep(there.reader()))
-        return work.replace(KEY, keys_of([(rows, KEY)]), there)
+            return work.added(work.where(new, test.test, without(new, NEW)))
+        return work.replace(KEY, keys_of([(rows, KEY)]), choose(new, test, NEW))
 
     def reads_from(self, slot: Slot, now: BoundsNow) -> Bounds:
         operator = operator_of(self.plan)

@@ -9,14 +9,15 @@ columns if the script does not select them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import chain
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
 from belvedere.engine.rows.epoch_rows import Rows
+from belvedere.engine.rows.selected_rows import RowTest, SelectedRows, choose
+from belvedere.functions.spark_types import quote
 from belvedere.plan.bound_rules import Bounds, implied_bounds
 from belvedere.plan.expressions import column
 from belvedere.plan.monotone import FOREVER
@@ -125,8 +126,8 @@ def _passes(node: Node) -> bool:
     return is_linear(node) and len(node.inputs) == 1
 
 
-def beside_final_results(computed: Rows, stored: Rows, limits: Mapping[str, int]) -> pa.RecordBatchReader:
-    """Return the computed rows that can still change, then the stored rows that are final.
+def beside_final_results(computed: Rows, stored: Rows, limits: Mapping[str, int]) -> Sequence[SelectedRows]:
+    """Return the computed rows that can still change, and the stored rows that are final.
 
     Bounds are in microseconds.
     """
@@ -138,6 +139,9 @@ def beside_final_results(computed: Rows, stored: Rows, limits: Mapping[str, int]
             found = pc.or_(found, pc.fill_null(below, False))
         return found
 
-    schema = stored.schema
-    moving = computed.where(lambda b: pc.invert(is_final(b)), schema.names)
-    return pa.RecordBatchReader.from_batches(schema, (b.cast(schema) for b in chain(moving, stored.where(is_final))))
+    final = " OR ".join(
+        f"coalesce(unix_micros(CAST({quote(n)} AS TIMESTAMP)) < {limit}L, FALSE)" for n, limit in limits.items()
+    )
+    can_change = RowTest(lambda b: pc.invert(is_final(b)), f"NOT ({final})")
+    names = set(computed.schema.names) - set(stored.schema.names)
+    return [choose(computed, can_change, *names), choose(stored, RowTest(is_final, f"({final})"))]

@@ -104,8 +104,7 @@ class MergeStage(Stage):
         found = self._merge(work, state) if any_change else None
         if work.is_restored:
             work.put("state", ROWS, work.look_up(state.name, None, None))
-            rows = work.rows("rows")
-            found = work.compute.keep(weighted_stream(rows.schema, rows.weighted(1)))
+            found = work.as_coming(work.rows("rows"))
         return None if found is None else work.take(found)
 
     def _replace(self, work: Work, state: Relation) -> Rows | None:
@@ -151,14 +150,14 @@ class MergeStage(Stage):
         def is_new(batch: pa.RecordBatch) -> pa.Array:
             return pc.and_not(pc.greater(batch.column(COUNT), 0), was(batch))
 
-        work.storage.append_stream(state.name, added.where(is_new, stored.names))
+        work.append(work.where(added, is_new, stored.names), state.name)
         own = [shown.columns[n] for n in output.names]
         changes: Iterator[tuple[pa.RecordBatch, int]] = (
             (b.select(own).rename_columns(output.names).cast(output), 1)
             for b in added.where(is_new, list(dict.fromkeys(own)))
         )
         if len(known):
-            work.put("new", ROWS, work.compute.keep(added.where(was, stored.names)))
+            work.put("new", ROWS, work.where(added, was, stored.names))
             work.put("old", ROWS, old)
             both = _merge_both(work, "", state, pa.array(known))
             changes = chain(changes, differences(both.batches(), output, tuple(work.output.internal)))

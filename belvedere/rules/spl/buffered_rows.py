@@ -229,9 +229,8 @@ def store(stage: SplWindows, work: Work, contents: BufferContents, touched: Touc
     rows, blocks = contents.apart(kept)
     new = contents.rows.is_new
     gone = contents.rows.table.filter(pa.array(~new & ~rows))
-    nothing = work.stored_schema(stage.buffered).empty_table()
     if gone.num_rows:
-        work.overwrite(stage.buffered, KEY, combined(gone[KEY]), nothing.to_reader())
+        work.overwrite(stage.buffered, KEY, combined(gone[KEY]), ())
     come = contents.rows.table.filter(pa.array(new & rows))
     if come.num_rows:
         work.append(Rows(come), stage.buffered)
@@ -257,16 +256,12 @@ def _drop_blocks(
         rows = rows.filter(
             pc.is_in(touched.keys(whole(touched.code(rows[PART])), whole(rows[BLOCK])), value_set=keys[0])
         )
-        work.overwrite(
-            stage.buffered, KEY, combined(rows[KEY]), work.stored_schema(stage.buffered).empty_table().to_reader()
-        )
+        work.overwrite(stage.buffered, KEY, combined(rows[KEY]), ())
     if gone.num_rows:
         partition, block = whole(touched.code(gone[PART])), whole(gone[BLOCK])
         broken = pc.unique(touched.keys(partition, block))
         keys.append(broken.filter(pc.is_in(broken, value_set=combined(known[KEY]))))
-    work.overwrite(
-        stage.blocks, KEY, pa.concat_arrays(keys), work.stored_schema(stage.blocks).empty_table().to_reader()
-    )
+    work.overwrite(stage.blocks, KEY, pa.concat_arrays(keys), ())
 
 
 def _make_blocks(

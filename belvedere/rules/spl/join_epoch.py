@@ -124,7 +124,7 @@ def _store(stage: SplJoins, work: Work, n: int, side: Side, matched: Bools, now:
     changed = ~is_new & (gone | ((matched & ~known) if is_outer else np.zeros(len(matched), np.bool_)))
     if changed.any():
         staying = table.filter(pa.array(changed & ~gone))
-        work.overwrite(name, KEY, combined(table.filter(pa.array(changed))[KEY]), staying.to_reader())
+        work.overwrite(name, KEY, combined(table.filter(pa.array(changed))[KEY]), Rows(staying))
     if age is not None and not is_outer:
         work.storage.delete_range(name, AT, now - age - 1)
     come = table.filter(pa.array(is_new & ~gone))

@@ -35,6 +35,7 @@ class SplJoinStage(SplJoins):
     """Stage that joins arriving rows with the rows in the other side's window."""
 
     rule = "spl join"
+    in_driver = "all of its rows: it computes the windows"
     memory = FiringMemory
 
     def texts(self, texts: Texts) -> Mapping[str, str]:

@@ -75,7 +75,7 @@ def _store(
     due = next_due(stage.window, contents.given, found.kept, found.partitions, now)
     span = touched.span(contents, found.kept)
     coming = partition_rows(touched.parts, touched.hashes, found.partitions, span, due, ~found.forgotten)
-    work.overwrite(stage.partitions, KEY, touched.parts, coming.to_reader())
+    work.overwrite(stage.partitions, KEY, touched.parts, Rows(coming))
 
 
 def _memory(work: Work) -> WindowMemory:
@@ -199,7 +199,7 @@ def _written(stage: SplWindows, work: Work, made: pa.Table, hashes: pa.Array | N
     if hashes is None:
         assert stage.path is not None
         hashes = pa.concat_arrays([combined(t[stage.path]) for t in found.tables()])
-    return work.replace(stage.path, pc.unique(hashes), found.reader())
+    return work.replace(stage.path, pc.unique(hashes), found)
 
 
 def _queried(

@@ -41,6 +41,7 @@ class SplStage(SplWindows):
     """Stage of aggregates over windows."""
 
     rule = "spl"
+    in_driver = "all of its rows: it computes the windows"
     memory = WindowMemory
 
     def texts(self, texts: Texts) -> Mapping[str, str]:

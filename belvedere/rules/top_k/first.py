@@ -64,6 +64,7 @@ class FirstStage(OperatorStage):
     least: int
 
     rule = "first"
+    in_driver = "the first rows"
     looks_up = True
     memory = FirstMemory
 
@@ -111,7 +112,7 @@ class FirstStage(OperatorStage):
         work.put_rows(None)
         rows = work.rows("rows")
         work.recall(FirstMemory).complete = int(rows.num_rows < self.limit)
-        return work.replace(None, None, rows.reader())
+        return work.replace(None, None, rows)
 
     def _placed(self, work: Work) -> tuple[pa.Table | None, pa.Array]:
         """Return the first rows after the change in their order, and all changed keys.
@@ -134,14 +135,14 @@ class FirstStage(OperatorStage):
                 return None, changed
         return both.filter(pa.array(there)), changed
 
-    def _difference(self, known: pa.Table, changed: pa.Array, work: Work) -> tuple[pa.Array, pa.RecordBatchReader]:
+    def _difference(self, known: pa.Table, changed: pa.Array, work: Work) -> tuple[pa.Array, Rows]:
         """Return the keys whose stored rows change, and their new rows. Rows over the limit are deleted."""
         if known.num_rows > self.limit:
             work.recall(FirstMemory).complete = 0
         over = combined(known[KEY].slice(self.limit))
         first = known.slice(0, self.limit)
         rows = first.filter(pc.is_in(first[KEY], value_set=changed)).drop_columns([WEIGHT, PLACE])
-        return combined(pc.unique(pa.chunked_array([changed, over]))), rows.combine_chunks().to_reader()
+        return combined(pc.unique(pa.chunked_array([changed, over]))), Rows(rows)
 
     def writes_from(self, own: Bounds, output: Relation) -> Bounds:
         return {}

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -101,11 +100,8 @@ class PartialsStage(OwnRowsStage):
         if own.is_empty:
             return work.replace(self.path, keys, added)
         known = with_hash(self.path, hashes_in(own, self.path))
-        together = self._both(work, work.compute.keep(added.where(known)), own)
-        rest = added.where(lambda b: pc.invert(known(b)))
-        return work.replace(
-            self.path, keys, pa.RecordBatchReader.from_batches(added.schema, chain(rest, together.batches()))
-        )
+        together = self._both(work, work.where(added, known), own)
+        return work.replace(self.path, keys, [work.where(added, lambda b: pc.invert(known(b))), together])
 
     @staticmethod
     def _both(work: Work, added: Rows, own: Rows) -> Rows:

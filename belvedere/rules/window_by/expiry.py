@@ -98,8 +98,7 @@ def forget_final(work: Work, settling: Settling, rows: Rows, bound: int) -> None
     few = rows.is_collected and rows.num_rows <= work.compute.small and not settling.resume.looks_back
     gone = (_few if few else _many)(work, settling, rows, bound)
     if not gone.is_empty:
-        nothing = rows.schema.empty_table().to_reader()
-        work.overwrite(work.slots[0][0].relation, KEY, keys_of([(gone, KEY)]), nothing)
+        work.overwrite(work.slots[0][0].relation, KEY, keys_of([(gone, KEY)]), ())
 
 
 def _state(work: Work) -> Relation | None:
@@ -193,7 +192,7 @@ def _settle(work: Work, settling: Settling, state: Relation, kept: str) -> None:
     firsts = ", ".join(f"first({quote(c)}) AS {quote(f'by{n}')}" for n, c in enumerate(by))
     parts = f"(SELECT part, first({quote(path)}) AS hash{', ' * bool(by)}{firsts} FROM {given} AS o GROUP BY part)"
     found = work.compute.compute(f"SELECT {named} FROM {kept} AS k JOIN {parts} AS r ON k.part = r.part", schema)
-    work.overwrite(state.name, KEY, keys_of([(found, KEY)]), found.reader())
+    work.overwrite(state.name, KEY, keys_of([(found, KEY)]), found)
 
 
 def _own(work: Work, settling: Settling, columns: Iterable[str]) -> str:

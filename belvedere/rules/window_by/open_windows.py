@@ -50,6 +50,7 @@ class OpenWindowsStage(Stage):
     since: str | None
 
     rule = "open windows"
+    in_driver = "the times of the windows of changed partitions"
     looks_up = True
 
     @property
