@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from belvedere.errors import counted
 from belvedere.plan.cached_values import cached_property
 from belvedere.plan.expressions import Expr
 from belvedere.plan.operators.node import Node, Part
@@ -89,7 +88,7 @@ class Recursion(Node):
     @property
     def text(self) -> str:
         kind = "union" if self.distinct else "union all"
-        return f"recursion {self.name} by {kind}, at most {counted(self.levels, 'level')}"
+        return f"recursion {self.name} by {kind}, at most {self.levels} levels"
 
     @property
     def inner_plans(self) -> tuple[tuple[str, Node], ...]:

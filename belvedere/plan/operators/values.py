@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from belvedere.errors import counted
 from belvedere.plan.bound_rules import Bounds, Known
 from belvedere.plan.cached_values import cached_property
 from belvedere.plan.expressions import Expr
@@ -36,7 +35,7 @@ class Values(Node):
 
     @property
     def text(self) -> str:
-        return f"values {counted(len(self.rows), 'row')} ({', '.join(c.name for c in self.columns)})"
+        return f"values {len(self.rows)} rows ({', '.join(c.name for c in self.columns)})"
 
     def pruned(self, requested: frozenset[str]) -> Node:
         return self
