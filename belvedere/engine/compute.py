@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.engine.by_tasks.buckets import Sent
+from belvedere.engine.by_tasks.file_tasks import FileTask
 from belvedere.engine.by_tasks.tasks import BucketTask, RunTask
 from belvedere.engine.query_batching import Task
 from belvedere.engine.rows.epoch_rows import Memory, Rows
@@ -65,6 +66,9 @@ class Compute(Protocol):
 
     def buckets(self, rows: int) -> int:
         """Return the number of parts for this number of rows: a power of two."""
+
+    def run_tasks(self, tasks: Sequence[FileTask]) -> list[Any]:
+        """Run tasks on files in executors and return their answers."""
 
     def run_apart(self, rows: Rows, task: RunTask, schema: pa.Schema) -> pa.Table:
         """Run a function over the batches of each part of the rows, in executors, and return its results."""

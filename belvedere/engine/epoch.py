@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from belvedere.catalog.catalog import Catalog
+from belvedere.engine.by_tasks.file_tasks import INTAKE_JOBS
 from belvedere.engine.cardinalities import Costs
 from belvedere.engine.change.change_plan import plan_tables
 from belvedere.engine.change.continued_events import DOCUMENT as TELLING
@@ -108,9 +109,11 @@ class Engine:
         self.costs = Costs(pipeline.by_cost)
         measured = Measured.of_document(row.extra.get(MEASURED) if row else None)
         self.meter = Meter(measured.only(pipeline.relations, catalog.endpoints))
-        self.driver_bytes = self.task_jobs = 0
-        """Since the start: bytes of rows that passed through this process, and number of jobs whose tasks looked up or
-        changed state."""
+        self.driver_bytes = self.task_jobs = self.intake_jobs = 0
+        """Since the start: bytes of rows that passed through this process; numbers of jobs whose tasks looked up or
+        changed state, and of those whose tasks read, judged or stamped new rows."""
+        self._before = (PASSED.bytes, INTAKE_JOBS.count)
+        """Bytes and jobs of this process up to the last epoch. Rows are read before their epoch begins."""
         self._due: int | None = None
         """Cached time of the next epoch that time alone requires."""
         self.exports.deliver(self.last.number, self.last.memories)
@@ -192,7 +195,6 @@ class Engine:
 
         Stages that it leaves in quarantine may lose the changes that they miss.
         """
-        passed = PASSED.bytes
         self.state.begin()
         transaction = self.store.begin(self.compute.memory.chunk)
         try:
@@ -216,9 +218,15 @@ class Engine:
             empty = self.tables.fresh & attempt.cordon.blocked
             extra[ROWS] = self._count_rows(transaction)
             row = self._row(context, next_uid, EpochRow(self.last.number + 1, clock, offsets, extra=extra), empty)
-            driver_bytes, task_jobs = PASSED.bytes - passed, storage.by_tasks.jobs
-            self.driver_bytes, self.task_jobs = self.driver_bytes + driver_bytes, self.task_jobs + task_jobs
-            figures = manifest and {**manifest, "driver_bytes": self.driver_bytes, "task_jobs": self.task_jobs}
+            passed, task_jobs = self._passed(), storage.by_tasks.jobs
+            self.driver_bytes, self.task_jobs = self.driver_bytes + passed[0], self.task_jobs + task_jobs
+            self.intake_jobs += passed[1]
+            figures = manifest and {
+                **manifest,
+                "driver_bytes": self.driver_bytes,
+                "task_jobs": self.task_jobs,
+                "intake_jobs": self.intake_jobs,
+            }
             row = replace(row, extra={**row.extra, STATE: figures})
             with TRACES.step("commit"):
                 transaction.commit(row)
@@ -227,13 +235,18 @@ class Engine:
             self._committed(row, context)
             self.meter.committed()
             report = self._report(context, taken, seconds, keep_deltas)
-            return attempt, replace(report, driver_bytes=driver_bytes, task_jobs=task_jobs)
+            return attempt, replace(report, driver_bytes=passed[0], task_jobs=task_jobs, intake_jobs=passed[1])
         except BaseException:
             _roll_back(transaction)
             self.state.rollback()
             raise
         finally:
             self.compute.sweep()
+
+    def _passed(self) -> tuple[int, int]:
+        """Bytes of rows through this process, and jobs for new rows, since the last epoch."""
+        before, self._before = self._before, (PASSED.bytes, INTAKE_JOBS.count)
+        return self._before[0] - before[0], self._before[1] - before[1]
 
     def _compute(
         self,
@@ -251,7 +264,9 @@ class Engine:
         reported = self.tables.prepare(storage, self.store)
         tellers = self.tables.tellers
         if bounds is None:
-            arrivals, clocks, times = judge(self.catalog, self.last.clocks, arrivals, clock, times=times)
+            arrivals, clocks, times = judge(
+                self.catalog, self.last.clocks, arrivals, clock, times=times, tasks=self.compute
+            )
         else:
             clocks = Clocks.of_document(bounds)
         clocks = pass_time(clocks, self.catalog, microseconds(clock))

@@ -27,6 +27,8 @@ class EpochReport:
     """Bytes of rows that passed through this process."""
     task_jobs: int = 0
     """Number of jobs whose tasks looked up or changed state."""
+    intake_jobs: int = 0
+    """Number of jobs whose tasks read, judged or stamped new rows."""
     failing: tuple[Failed, ...] = ()
     healed: tuple[Failed, ...] = ()
     """The stages that have failed in it and are in quarantine now, and those that have recovered."""

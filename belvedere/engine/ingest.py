@@ -8,9 +8,10 @@ epoch the last row of a primary key wins.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,26 @@ import pyarrow.compute as pc
 from belvedere.catalog.inputs import Input
 from belvedere.engine.arrow_copy import identified, is_identified
 from belvedere.engine.bag_ingest import ingest_bag
+from belvedere.engine.by_tasks.file_tasks import (
+    FileTasks,
+    RowFile,
+    new_file,
+    row_files,
+    rows_of,
+    run_file_tasks,
+    written,
+)
 from belvedere.engine.relation import delta_schema
-from belvedere.engine.rows.epoch_rows import PASSED, WEIGHT_FIELD, Rows, SparkFrame, as_rows, is_frame, keys_of
+from belvedere.engine.rows.epoch_rows import (
+    PASSED,
+    WEIGHT_FIELD,
+    Rows,
+    SparkFrame,
+    as_rows,
+    fits_parquet,
+    is_frame,
+    keys_of,
+)
 from belvedere.engine.rows.ordered_rows import stream
 from belvedere.engine.rows.selected_rows import COMING, choose
 from belvedere.engine.sql.stage_sql import DELTA
@@ -91,12 +110,57 @@ def _received(given: Any, table: Input, first_uid: int, work: Work, times: Arriv
     if isinstance(given, pa.Table):
         PASSED.count(given)
     schema = stamp(given.schema.empty_table(), table, first_uid, work.clock).schema
+    if isinstance(given, Rows) and may_stamp(given, schema, work.compute):
+        return StampedRows(
+            _stamped_by_tasks(given, schema, table, first_uid, work, times),
+            given.num_rows,
+            first_uid + given.num_rows,
+        )
     stamped = work.compute.keep(stream(schema, _stamped(given, table, first_uid, work, times)))
     if UID in given.schema.names:
         next_uid = max(first_uid, 1 + max(pc.max(b.column(0)).as_py() for b in stamped.batches([UID]) if b.num_rows))
     else:
         next_uid = first_uid + given.num_rows
     return StampedRows(stamped, given.num_rows, next_uid)
+
+
+def may_stamp(given: Rows, schema: pa.Schema, tasks: FileTasks) -> bool:
+    """Whether tasks stamp these rows: many in files, that have no numbers yet."""
+    is_new = UID not in given.schema.names
+    return given.files is not None and is_new and tasks.spreads(given.num_rows) and fits_parquet(schema)
+
+
+def _stamped_by_tasks(
+    given: Rows, schema: pa.Schema, table: Input, first_uid: int, work: Work, times: ArrivalTimes
+) -> Rows:
+    """The rows stamped by tasks, a file each: what came before a file is counted."""
+    sent, first, tasks = replace(table, source=None, checks=()), first_uid, []
+    for file in row_files(given, (), times):
+        tasks.append(StampTask(file, sent, first, work.clock, schema, work.compute.scratch))
+        first += file.count
+    return rows_of(run_file_tasks(work.compute, tasks), schema, given.num_rows)
+
+
+@dataclass(frozen=True)
+class StampTask:
+    """Stamps the rows of a file, of which the first has the number `first_uid`."""
+
+    rows: RowFile
+    table: Input
+    first_uid: int
+    clock: datetime
+    schema: pa.Schema
+    folder: Path
+
+    def __call__(self) -> str | None:
+        place, times, file = 0, self.rows.times, new_file(self.folder, self.schema)
+        for _, part in self.rows.parts():
+            arrived = times.of_rows(place, part.num_rows) if times else None
+            stamped = stamp(part.combine_chunks(), self.table, self.first_uid + place, self.clock, arrived)
+            for batch in stamped.combine_chunks().to_batches():
+                file.add(batch)
+            place += part.num_rows
+        return written(file)
 
 
 def _stamped(

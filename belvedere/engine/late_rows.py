@@ -1,8 +1,8 @@
 """Late rows: checks of an epoch's input against the bounds of its inputs, if the intake has not checked it.
 
 In: arrivals of inputs, the clocks. Out: the arrivals that are used, those of `LATE(T)` with them, and the clocks after
-them. Large inputs that keep late rows stay in Spark: only their greatest times are read. All others are checked batch
-by batch; many late rows go to a separate file.
+them. Many rows in files are checked by tasks (`by_tasks/judging_tasks`). Of data frames whose late rows are kept only
+the greatest times are read. All others are checked batch by batch; many late rows go to a separate file.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import pyarrow as pa
 
 from belvedere.catalog.catalog import Catalog
 from belvedere.catalog.inputs import Input, LatePolicy
+from belvedere.engine.by_tasks.file_tasks import FileTasks
+from belvedere.engine.by_tasks.judging_tasks import judge_by_tasks, may_judge
 from belvedere.engine.rows.epoch_rows import Rows, SparkFrame, as_rows, is_frame
 from belvedere.engine.rows.ordered_rows import stream
 from belvedere.engine.rows.scratch_rows import Scratch, scratch_frame, scratch_rows
@@ -61,11 +63,12 @@ def judge(
     marks: Mapping[str, Iterable[BoundMark]] | None = None,
     producers: Mapping[str, Sequence[tuple[int, str]]] | None = None,
     times: Mapping[str, ArrivalTimes] | None = None,
+    tasks: FileTasks | None = None,
 ) -> Judged:
     """Return the arrivals without late rows, with `LATE(T)` for those, and the resulting clocks.
 
     `marks` are bounds among the rows of inputs: each applies to the rows after it. `producers` are pairs of a number of
-    rows and their producer, in order. `times` are those of the rows' arrivals.
+    rows and their producer, in order. `times` are those of the rows' arrivals. `tasks` judge many rows in files.
     """
     now = microseconds(clock)
     used: dict[str, pa.Table | Rows | SparkFrame] = {}
@@ -85,8 +88,19 @@ def judge(
         ):
             used[id_], clocks = given, _moved_by_frame(clocks, table, given, now)
             continue
-        judging = _Judging(catalog, table, clocks, now)
         whole = as_rows(scratch_frame(given) if is_frame(given) else given)
+        if tasks is not None and not among and may_judge(tasks, table, whole):
+            late_table, known = catalog.late_of(id_), arrived.get(id_, NO_TIMES)
+            found = judge_by_tasks(tasks, table, late_table, clocks, whole, now, senders, known)
+            used[id_], clocks = found.used, found.clocks
+            if id_ in arrived:
+                arrived[id_] = found.times
+            if late_table is not None and found.late is not None:
+                used[late_table.id] = found.late
+            if late_table is not None and id_ in arrived:
+                arrived[late_table.id] = found.late_times
+            continue
+        judging = _Judging(catalog, table, clocks, now)
         parts = judging.admitted(_by_clock(_by_sender(_parts(whole, among), senders), arrived.get(id_, NO_TIMES)))
         if not whole.is_collected:
             used[id_] = scratch_rows(stream(with_arrival(table, whole.schema.empty_table(), now).schema, parts))

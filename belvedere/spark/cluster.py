@@ -22,6 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from belvedere.connectors.executor_tasks import has_executors
 from belvedere.engine.rows import scratch_rows
 from belvedere.engine.rows.scratch_rows import not_shared
 from belvedere.errors import BelvedereError, fail
@@ -49,14 +50,9 @@ def master_of(settings: Mapping[str, str]) -> str | None:
     return master
 
 
-def is_local(master: str) -> bool:
-    """Return whether executors are threads of the driver's process."""
-    return master == "local" or master.startswith("local[")
-
-
 def is_cluster(spark: SparkSession) -> bool:
     """Return whether a session has executors in processes of their own."""
-    return not is_local(spark.sparkContext.master or "local")
+    return has_executors(spark)
 
 
 def cluster_settings(master: str, settings: Mapping[str, str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,8 +23,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from belvedere.catalog.catalog import Catalog
+from belvedere.connectors.executor_tasks import SparkTasks
 from belvedere.connectors.into_spark import into_spark
 from belvedere.engine.by_tasks.buckets import Sent
+from belvedere.engine.by_tasks.file_tasks import FileTask
 from belvedere.engine.by_tasks.tasks import BucketTask, RunTask
 from belvedere.engine.query_batching import QueryBatching, Task
 from belvedere.engine.rows.epoch_rows import PASSED, Memory, Rows, conform, fits_parquet
@@ -294,6 +297,10 @@ class SparkCompute:
     def run_buckets(self, sent: Sequence[Sent], task: BucketTask, schema: pa.Schema) -> pa.Table:
         """Run a function over the rows of each bucket, with the bucket's mark, and return its results."""
         return run_buckets(self.spark, sent, task, schema, self._frame)
+
+    def run_tasks(self, tasks: Sequence[FileTask]) -> list[Any]:
+        """Run tasks on files in executors and return their answers."""
+        return SparkTasks(self.spark).run_tasks(tasks)
 
     def run_apart(self, rows: Rows, task: RunTask, schema: pa.Schema) -> pa.Table:
         """Run a function over the batches of each part of the rows, in executors, and return its results."""

@@ -102,12 +102,26 @@ def earliest(table: Input, since: datetime | None, clock: datetime) -> int:
 def with_arrival(table: Input, rows: pa.Table, now: int) -> pa.Table:
     """Fill in missing arrival columns: `now` in microseconds (`rowtime`, METADATA 'timestamp') and a UUID per row
     ('uuid')."""
+    rows = with_times(table, rows, now)
+    for name in _identity_columns(table):
+        rows = _filled(rows, name, pa.array(identities(rows.num_rows), pa.string()))
+    return rows
+
+
+def with_times(table: Input, rows: pa.Table, now: int) -> pa.Table:
+    """Fill in missing arrival times: `now` in microseconds."""
     for name in arrival_times(table):
         rows = _filled(rows, name, at_once(now, rows.num_rows))
-    for name, found in table.metadata.items():
-        if found.kind is MetadataKind.UUID:
-            rows = _filled(rows, name, pa.array(identities(rows.num_rows), pa.string()))
     return rows
+
+
+def is_filled_on_arrival(table: Input) -> bool:
+    """Return whether rows get columns on arrival."""
+    return bool(arrival_times(table) or _identity_columns(table))
+
+
+def _identity_columns(table: Input) -> list[str]:
+    return [n for n, found in table.metadata.items() if found.kind is MetadataKind.UUID]
 
 
 def with_place(rows: pa.Table, now: int, first: int) -> pa.Table:

@@ -132,21 +132,58 @@ def admit(
     return Admission(moved.counted(table.id, rows.num_rows, len(late)), taken, late)
 
 
+@dataclass(frozen=True)
+class EventTimes:
+    """Event times of accepted rows of one producer: whether any row arrived, and the greatest times."""
+
+    arrived: bool = False
+    greatest: Mapping[str, int] = field(default_factory=dict)
+    """By event-time column with a delay, if any row has a time there."""
+
+    def plus(self, other: EventTimes) -> EventTimes:
+        """Return the event times of these rows and of others of the same producer."""
+        greatest = dict(self.greatest)
+        for name, time in other.greatest.items():
+            greatest[name] = max(time, greatest.get(name, time))
+        return EventTimes(self.arrived or other.arrived, greatest)
+
+
+def taken_times(table: Input, taken: pa.Table, last: int = FOREVER) -> EventTimes:
+    """Return the event times of accepted rows. Times after `last` do not count."""
+    arriving = _arriving(taken)
+    greatest = {}
+    for mark in table.watermarks:
+        if mark.delay is not None:
+            times, known = _times(taken, mark.column, arriving)
+            known &= times <= last
+            if known.any():
+                greatest[mark.column] = int(times[known].max())
+    return EventTimes(bool(arriving.any()), greatest)
+
+
+def least_time(table: Input, rows: pa.Table) -> int | None:
+    """The least time of rows that may be late, in all event-time columns."""
+    arriving = _arriving(rows)
+    found = (_times(rows, w.column, arriving) for w in table.watermarks)
+    return min((int(times[known].min()) for times, known in found if known.any()), default=None)
+
+
+def moved_by(clocks: Clocks, table: Input, taken: EventTimes, now: int, producer: str | None = None) -> Clocks:
+    """The clocks after rows that were taken."""
+    if not taken.arrived:
+        return clocks
+    for mark in table.watermarks:
+        greatest = taken.greatest.get(mark.column)
+        implied = None if mark.delay is None or greatest is None else greatest - mark.delay
+        clocks = clocks.advanced(table.id, mark.column, producers.rows_seen, producer, implied, now)
+    return clocks
+
+
 def move_on(
     clocks: Clocks, table: Input, taken: pa.Table, now: int, producer: str | None = None, ahead: int | None = None
 ) -> Clocks:
     """Return the clocks after accepted rows have advanced the bounds. The rows are neither checked nor counted."""
-    arriving = _arriving(taken)
-    if not arriving.any():
-        return clocks
-    for mark in table.watermarks:
-        implied = None
-        if mark.delay is not None:
-            times, known = _times(taken, mark.column, arriving)
-            known &= times <= (FOREVER if ahead is None else now + ahead)
-            implied = int(times[known].max()) - mark.delay if known.any() else None
-        clocks = clocks.advanced(table.id, mark.column, producers.rows_seen, producer, implied, now)
-    return clocks
+    return moved_by(clocks, table, taken_times(table, taken, FOREVER if ahead is None else now + ahead), now, producer)
 
 
 def send_bound(

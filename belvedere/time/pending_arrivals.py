@@ -173,10 +173,14 @@ def log_late_rows(table: Input, before: Clocks, admission: Admission) -> None:
     """Log the first, the tenth, the hundredth ... late row of an input."""
     counted = before.counts.get(table.id, Counts()).late
     for number in log_points(counted, counted + len(admission.late)):
-        row = admission.late[number - counted - 1]
-        LOG.warning(
-            'late row %d of "%s": %s %s is below %s', number, table.name, row.column, _time(row.time), _time(row.bound)
-        )
+        log_late_row(table, number, admission.late[number - counted - 1])
+
+
+def log_late_row(table: Input, number: int, row: LateRow) -> None:
+    """Log one late row of an input with its number."""
+    LOG.warning(
+        'late row %d of "%s": %s %s is below %s', number, table.name, row.column, _time(row.time), _time(row.bound)
+    )
 
 
 def refused(table: Input, row: LateRow) -> Diagnostic:

@@ -20,12 +20,14 @@ import numpy as np
 import pyarrow as pa
 
 from belvedere.engine.by_tasks.buckets import BUCKET, KEY_ALONE, KIND, MARK, NEW, Sent, buckets_of
+from belvedere.engine.by_tasks.file_tasks import FileTask
 from belvedere.engine.by_tasks.tasks import BucketTask, RunTask
 from belvedere.engine.rows.epoch_rows import Rows, combined, fits_parquet
 from belvedere.engine.rows.scratch_rows import NumberedFile
 from belvedere.schema import KEY
 from belvedere.state.hashing import text_hashes
 from tests.engine.duckdb_compute import DuckDBCompute
+from tests.engine.file_runner import FileRunner
 
 BUCKETS = 4
 ATTEMPTS = 2
@@ -76,6 +78,9 @@ class TaskCompute(DuckDBCompute):
         if rows.files is not None:
             return tuple((f, f"c{rows.schema.get_field_index(column)}") for f in rows.files)
         return ((self._written(Rows(rows.table.select([column]))), "c0"),) if rows.num_rows else ()
+
+    def run_tasks(self, tasks: Sequence[FileTask]) -> list[Any]:
+        return FileRunner().run_tasks(tasks)
 
     def run_apart(self, rows: Rows, task: RunTask, schema: pa.Schema) -> pa.Table:
         parts = [rows.table.slice(n, 3).to_batches() for n in range(0, rows.num_rows, 3)]

@@ -37,6 +37,7 @@ STATE_FIGURES = {
     "keys_looked_up": "Keys and ranges looked up in operator state since the start.",
     "rows_found": "Rows found by look-ups in operator state since the start.",
     "driver_bytes": "Bytes of rows that passed through the process that runs epochs since the start.",
+    "intake_jobs": "Jobs whose tasks read, judged or stamped new rows in other processes since the start.",
     "task_jobs": "Jobs whose tasks looked up or changed the state in other processes since the start.",
 }
 

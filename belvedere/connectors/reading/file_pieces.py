@@ -130,13 +130,13 @@ def ends(piece: Piece, most: int) -> Iterator[pa.RecordBatch]:
     yield from (b for b in rest.slice(max(0, rest.num_rows - last)).to_batches() if b.num_rows)
 
 
-def packed(pieces: Iterable[Piece]) -> list[tuple[Piece, ...]]:
-    """Return the pieces of each task, in order, about `PIECE_BYTES` in total: a task costs more than a small file."""
+def packed(pieces: Iterable[Piece], size: int | None = None) -> list[tuple[Piece, ...]]:
+    """Return the pieces of each task, in order, about `size` bytes in total: a task costs more than a small file."""
     tasks: list[tuple[Piece, ...]] = []
     held: list[Piece] = []
     for piece in pieces:
         held.append(piece)
-        if sum(p.size for p in held) >= PIECE_BYTES or len(held) >= MAX_PIECES:
+        if sum(p.size for p in held) >= (size or PIECE_BYTES) or len(held) >= MAX_PIECES:
             tasks.append(tuple(held))
             held = []
     return [*tasks, tuple(held)] if held else tasks

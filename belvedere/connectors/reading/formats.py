@@ -79,6 +79,10 @@ class FileReading:
     """Whether the driver, not tasks, reads files that Spark must parse."""
     typed_in_driver: bool = True
     """Whether the driver, not tasks, reads files whose types fit."""
+    stays_in_files: bool = False
+    """Whether rows that tasks have read stay in their files."""
+    piece_bytes: int | None = None
+    """Approximate bytes of files that a task reads."""
 
     def reject(self, path: str, reason: Reason) -> None:
         """Reject a whole file that cannot be read."""

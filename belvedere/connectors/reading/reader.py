@@ -17,14 +17,16 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from belvedere.catalog.inputs import Input
+from belvedere.connectors.executor_tasks import has_executors
 from belvedere.connectors.reading.control_rows import MarkScratch, has_marks
+from belvedere.connectors.reading.file_pieces import PIECE_BYTES
 from belvedere.connectors.reading.formats import CHUNK_BYTES, FileReading, by_format
 from belvedere.connectors.reading.row_frames import frames_of
 from belvedere.connectors.reading.row_intake import UNREADABLE, place_after, take
 from belvedere.connectors.reading.text_records import compression_of
 from belvedere.connectors.run_records import RejectedRow, SourceFile, path_text
-from belvedere.engine.rows.epoch_rows import Memory, Rows, as_rows, fits_parquet
-from belvedere.engine.rows.scratch_rows import Scratch
+from belvedere.engine.rows.epoch_rows import Memory, Rows, fits_parquet
+from belvedere.engine.rows.gathered_rows import GatheredRows
 from belvedere.errors import BelvedereError
 from belvedere.schema import Column
 from belvedere.time.intake_entries import BoundMark
@@ -36,6 +38,9 @@ FORMAT_NAMES = ("json", "csv", "parquet")
 SMALL_BYTES = CHUNK_BYTES
 TYPED_BYTES = 256 << 20
 """Maximum bytes of unpacked files that the driver reads if their types fit; tasks on all cores read more."""
+SPREAD_BYTES = 4 << 20
+"""The same if tasks run in other processes. Their rows stay in files."""
+TASKS_OF_CORE = 2
 UNPACKED = 4
 """Approximate ratio of the unpacked size to the size of a compressed or Parquet file."""
 
@@ -126,15 +131,19 @@ def _read_files(
     """Read files as `read_files` does. Raises B6022 if Spark fails."""
     requested = pa.schema([pa.field(c.name, c.type) for c in columns])
     apart = apart and fits_parquet(requested)
-    rows, marks = Scratch(requested, chunk if apart else sys.maxsize, memory), MarkScratch(table)
+    rows, marks = GatheredRows(requested, chunk if apart else sys.maxsize, memory), MarkScratch(table)
     reading = FileReading(spark, table, columns, options, chunk, bounds_of=bounds_of, most=most, left=left)
     # bounds apply to the rows after them, so their files are read in order
     must = most is not None or bool(left) or has_marks(reading, files)
     few, size = SMALL_BYTES if small_bytes is None else small_bytes, sum(f.length for f in files)
     reading.in_driver = must or size <= min(few, chunk)
-    reading.typed_in_driver = reading.in_driver or (
-        apart and small_bytes is None and _unpacked_bytes(files) <= TYPED_BYTES
-    )
+    unpacked = _unpacked_bytes(files)
+    reading.stays_in_files = apart and not must and unpacked > SPREAD_BYTES and has_executors(spark)
+    typed = SPREAD_BYTES if reading.stays_in_files else TYPED_BYTES
+    reading.typed_in_driver = must or (unpacked <= typed if apart and small_bytes is None else reading.in_driver)
+    if reading.stays_in_files:
+        cores = spark.sparkContext.defaultParallelism
+        reading.piece_bytes = min(PIECE_BYTES, max(SPREAD_BYTES, size // (TASKS_OF_CORE * cores)))
     for format_, group in by_format(files, options):
         if format_ not in FORMAT_NAMES:
             for file in group:
@@ -146,7 +155,7 @@ def _read_files(
             take(found, reading, rows, marks, by_executors=apart and not reading.in_driver)
         place_after(reading, marks, rows.count)  # for files without rows
     rejected = (*reading.rejected_files, *reading.rejected)
-    return RowsOfFiles(as_rows(rows.rows()), rejected, reading.refused, marks.marks(), reading.counts)
+    return RowsOfFiles(rows.rows(), rejected, reading.refused, marks.marks(), reading.counts)
 
 
 def _unpacked_bytes(files: Sequence[SourceFile]) -> int:

@@ -8,7 +8,7 @@ a task returns a row with the fault (`reader`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
@@ -35,7 +35,6 @@ from belvedere.connectors.reading.formats import (
     has_header,
 )
 from belvedere.connectors.reading.parquet import PLACES, parquet_schema
-from belvedere.connectors.reading.part_encoding import task_of_parts, task_schema
 from belvedere.connectors.reading.text_records import READ_ERRORS, RECORDS, first_csv_record
 from belvedere.connectors.reading.typed_files import Unmarked, check_whole, is_typed, parts_of
 from belvedere.connectors.reading.typed_records import RecordForm, RecordPart
@@ -58,11 +57,11 @@ class DriverParts:
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """Files read by tasks: a frame of `task_schema`, the `names` of its files, the schema of its raw records."""
+    """Files read by tasks: the pieces of each task, the `numbers` of the files by name, the schema of raw records."""
 
-    frame: DataFrame
+    tasks: Sequence[tuple[Piece, ...]]
     form: RecordForm
-    names: Sequence[str]
+    numbers: Mapping[str, int]
     raw: pa.Schema
     read: FrameReader
 
@@ -222,12 +221,8 @@ def _task_files(
 ) -> Iterator[TaskFiles]:
     pieces = _cut(reading, files)
     if pieces:
-        tasks, numbers = packed(pieces), {name: n for n, name in enumerate(dict.fromkeys(p.name for p in pieces))}
-        given = reading.spark.range(0, len(tasks), 1, len(tasks))
-        schema = from_arrow_schema(task_schema(form, pieces[0].schema))
-        yield TaskFiles(
-            given.mapInArrow(task_of_parts(tasks, form, numbers), schema), form, list(numbers), pieces[0].schema, rows
-        )
+        numbers = {name: n for n, name in enumerate(dict.fromkeys(p.name for p in pieces))}
+        yield TaskFiles(packed(pieces, reading.piece_bytes), form, numbers, pieces[0].schema, rows)
 
 
 def _frame(reading: FileReading, held: Sequence[pa.RecordBatch], rows: FrameReader) -> DataFrame | None:
@@ -261,7 +256,7 @@ def _known_whole(reading: FileReading, piece: Piece) -> Iterator[pa.RecordBatch]
 def _by_tasks(reading: FileReading, files: Iterable[Piece], rows: FrameReader) -> Iterator[DataFrame]:
     pieces = _cut(reading, files)
     if pieces:
-        tasks = packed(pieces)
+        tasks = packed(pieces, reading.piece_bytes)
         numbers = reading.spark.range(0, len(tasks), 1, len(tasks))
         yield rows(numbers.mapInArrow(task_of(tasks), from_arrow_schema(pieces[0].schema)))
 
@@ -270,7 +265,7 @@ def _cut(reading: FileReading, files: Iterable[Piece]) -> list[Piece]:
     pieces: list[Piece] = []
     for file in files:
         try:
-            pieces += cut(file)
+            pieces += cut(file, reading.piece_bytes)
         except READ_ERRORS as error:
             reading.reject(file.path, what_is_wrong(file.format, error))
     return pieces

@@ -7,31 +7,45 @@ In: the result of `row_frames` for some files. Out: rows in a scratch, in the or
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from belvedere.connectors.executor_tasks import SparkTasks
 from belvedere.connectors.into_spark import FEW_BYTES, into_spark
 from belvedere.connectors.reading.control_rows import MarkScratch
 from belvedere.connectors.reading.file_rows import NOT_JSON, REASON, collectable
 from belvedere.connectors.reading.formats import MAX_REJECTED, FileReading, first_line
 from belvedere.connectors.reading.json_reasons import explain_json
-from belvedere.connectors.reading.part_encoding import task_schema
+from belvedere.connectors.reading.read_tasks import (
+    PLACES,
+    TASK_BITS,
+    ReadTask,
+    Verdicts,
+    VerdictTask,
+    left_schema,
+    rejected_rows,
+    with_decided,
+)
 from belvedere.connectors.reading.row_frames import DriverParts, Found, TaskFiles
-from belvedere.connectors.reading.text_records import FAULT, FILE, LINE, TEXT
+from belvedere.connectors.reading.text_records import FILE, LINE, TEXT
 from belvedere.connectors.reading.typed_records import Places
 from belvedere.connectors.run_records import RejectedRow
-from belvedere.decode.text_values import Flags
+from belvedere.engine.by_tasks.file_tasks import ScratchFolder, rows_of, run_file_tasks
 from belvedere.engine.rows.epoch_rows import Rows
-from belvedere.engine.rows.scratch_rows import PREFIX, Scratch, uri, write_frame
+from belvedere.engine.rows.gathered_rows import GatheredRows
+from belvedere.engine.rows.scratch_rows import PREFIX, uri, write_frame
 from belvedere.errors import fail
 from belvedere.functions.spark_types import quote
 from belvedere.process.temporary_folders import scratch_folder
@@ -40,10 +54,9 @@ from belvedere.values.rejections import reason_of
 
 UNREADABLE = "B6022"
 MAX_LINES = 1 << 40
-PLACES = pa.schema([(FILE, pa.string()), (LINE, pa.int64()), (REASON, pa.string()), (TEXT, pa.string())])
 
 
-def take(found: Found, reading: FileReading, rows: Scratch, marks: MarkScratch, by_executors: bool) -> None:
+def take(found: Found, reading: FileReading, rows: GatheredRows, marks: MarkScratch, by_executors: bool) -> None:
     """Add the found rows. If `by_executors`, executors write the rows of a data frame to files."""
     if isinstance(found, DriverParts):
         _take_driver_parts(found, reading, rows, marks)
@@ -53,7 +66,7 @@ def take(found: Found, reading: FileReading, rows: Scratch, marks: MarkScratch, 
         _take_frame(found, reading, rows, marks, by_executors)
 
 
-def _take_driver_parts(held: DriverParts, reading: FileReading, rows: Scratch, marks: MarkScratch) -> None:
+def _take_driver_parts(held: DriverParts, reading: FileReading, rows: GatheredRows, marks: MarkScratch) -> None:
     """Add rows that are in the driver."""
     parts = held.parts
     found = pa.concat_tables([p.rows for p in parts])
@@ -65,7 +78,8 @@ def _take_driver_parts(held: DriverParts, reading: FileReading, rows: Scratch, m
         with _ran(reading):
             frame = held.read(into_spark(reading.spark, pa.Table.from_batches(left).combine_chunks(), FEW_BYTES))
             decided = collectable(frame).toArrow()
-        found, keep = _with_decided(found, places, decided, reading)
+        _refuse(decided.filter(pc.is_valid(decided[REASON])).select(PLACES.names), reading)
+        found, keep = with_decided(found, places, decided)
     if reading.left:
         out = np.concatenate([np.isin(p.lines, list(reading.left.get(p.name, ()))) for p in parts]) & keep
         found, keep = found.filter(pa.array(~out[keep])), keep & ~out
@@ -79,92 +93,99 @@ def _take_driver_parts(held: DriverParts, reading: FileReading, rows: Scratch, m
     rows.add(found)
 
 
-def _with_decided(found: pa.Table, places: Places, decided: pa.Table, reading: FileReading) -> tuple[pa.Table, Flags]:
-    """Return the valid rows, including Spark's rows at `places`, and flags of the positions that have a row."""
-    fits = np.asarray(pc.is_null(decided[REASON]).combine_chunks())
-    _refuse(decided.filter(pa.array(~fits)).select(PLACES.names), reading)
-    keep, index = np.ones(found.num_rows, np.bool_), np.arange(found.num_rows)
-    keep[places[~fits]] = False
-    index[places[fits]] = found.num_rows + np.arange(int(fits.sum()))
-    good = decided.filter(pa.array(fits)).select(found.schema.names).cast(found.schema)
-    return pa.concat_tables([found, good]).combine_chunks().take(pa.array(index[keep])), keep
-
-
-def _take_task_files(of_tasks: TaskFiles, reading: FileReading, rows: Scratch) -> None:
+def _take_task_files(of_tasks: TaskFiles, reading: FileReading, rows: GatheredRows) -> None:
     """Add rows in files that tasks wrote. Spark reads the raw records beside them once more."""
-    width = len(rows.schema)
-    line = f"c{width + 2 + of_tasks.raw.get_field_index(LINE)}"
-    schema = task_schema(of_tasks.form, of_tasks.raw)
-    with _ran(reading), _folder() as folder:
-        found = write_frame(of_tasks.frame, folder / "read", schema)
-        bad = _faulty_files(of_tasks, found, width, reading)
-        is_left = F.col(line).isNotNull() & ~F.col(f"c{width}").isin(bad)
-        decided = _Decided(of_tasks, found, is_left, folder / "decided", reading)
+    folder = ScratchFolder()
+    tasks = [
+        ReadTask(pieces, of_tasks.form, of_tasks.numbers, n << TASK_BITS, folder.path)
+        for n, pieces in enumerate(of_tasks.tasks)
+    ]
+    with _ran(reading):
+        answers = run_file_tasks(SparkTasks(reading.spark), tasks)
+        names = list(of_tasks.numbers)
+        faults = {number: reason for answer in reversed(answers) for number, reason in answer["faults"]}
+        for number in sorted(faults):
+            reading.reject(names[number], reason_of(faults[number]))
+        answers = _with_verdicts(of_tasks, answers, frozenset(faults), folder.path, reading)
+    for answer in answers:
+        for number, count in answer["runs"]:
+            reading.counts[names[number]] += count
+    count = sum(n for answer in answers for _, n in answer["runs"])
+    found = rows_of([answer["rows"] for answer in answers], rows.schema, count)
+    if reading.stays_in_files and count:
+        rows.add_files(found, folder)
+    else:
         for table in found.tables():
-            whole = table.filter(pc.invert(pc.is_in(table[f"c{width}"], value_set=pa.array(bad, pa.int32()))))
-            places = np.flatnonzero(np.asarray(pc.is_valid(whole[line]).combine_chunks()))
-            typed = whole.select(range(width)).rename_columns(rows.schema.names).cast(rows.schema)
-            numbers = np.asarray(whole[f"c{width}"].combine_chunks())
-            if len(places):
-                typed, keep = _with_decided(typed, places, decided.next(len(places)), reading)
-                numbers = numbers[keep]
-            rows.add(typed)
-            for number, count in zip(*np.unique(numbers, return_counts=True), strict=True):
-                reading.counts[of_tasks.names[number]] += int(count)
+            rows.add(table)
 
 
-def _faulty_files(of_tasks: TaskFiles, found: Rows, width: int, reading: FileReading) -> list[int]:
-    """Reject the files that tasks could not read to their end, and return their numbers. None of their rows counts."""
-    fault = f"c{width + 2 + of_tasks.raw.get_field_index(FAULT)}"
-    faults: dict[int, str] = {}
-    for batch in found.batches([f"c{width}", f"c{width + 1}", fault]):
-        for number, _, reason in zip(*batch.filter(pc.is_null(batch.column(1))).to_pydict().values(), strict=True):
-            faults.setdefault(number, reason)
-    for number, reason in faults.items():
-        reading.reject(of_tasks.names[number], reason_of(reason))
-    return list(faults)
-
-
-class _Decided:
-    """Spark's results for the raw records of tasks, in order; computed when the first one is needed."""
-
-    def __init__(self, of_tasks: TaskFiles, found: Rows, is_left: Column, folder: Path, reading: FileReading):
-        self._of_tasks, self._found, self._is_left, self._folder, self._reading = (
-            of_tasks,
-            found,
-            is_left,
+def _with_verdicts(
+    of_tasks: TaskFiles, answers: Sequence[Any], bad: frozenset[int], folder: Path, reading: FileReading
+) -> list[Any]:
+    """Return the answers, after a second task for files with raw records or faults. Add rejected rows to `reading`."""
+    left = [sum(n for number, n in answer["lefts"] if number not in bad) for answer in answers]
+    decided = _decided(of_tasks, answers, bad, folder, reading) if any(left) else None
+    slices = _slices(decided.files or (), left) if decided is not None else [()] * len(answers)
+    schema = pa.schema([*of_tasks.form.schema, *PLACES])
+    again = [n for n, a in enumerate(answers) if left[n] or any(number in bad for number, _ in a["runs"])]
+    tasks = [
+        VerdictTask(
+            answers[n]["rows"],
+            answers[n]["left"],
+            answers[n]["runs"],
+            of_tasks.raw,
+            of_tasks.form,
+            bad,
+            Verdicts(slices[n], schema),
             folder,
-            reading,
         )
-        self._batches: Iterator[pa.RecordBatch] | None = None
-        self._held = 0
-        self._some: list[pa.RecordBatch] = []
-
-    def next(self, count: int) -> pa.Table:
-        """Return the next `count` results."""
-        if self._batches is None:
-            self._batches = self._decide().batches()
-        while self._held < count:
-            self._some.append(next(self._batches))
-            self._held += self._some[-1].num_rows
-        table = pa.Table.from_batches(self._some)
-        rest = table.slice(count)
-        self._some, self._held = rest.to_batches(), rest.num_rows
-        return table.slice(0, count)
-
-    def _decide(self) -> Rows:
-        of_tasks = self._of_tasks
-        form, behind = of_tasks.form, len(of_tasks.form.schema) + 2
-        written = self._reading.spark.read.parquet(*map(uri, self._found.files or ()))
-        ordered = written.where(self._is_left).orderBy(f"c{behind - 1}")
-        raw = ordered.select([F.col(f"c{behind + n}").alias(name) for n, name in enumerate(of_tasks.raw.names)])
-        frame = collectable(of_tasks.read(raw))
-        schema = pa.schema([*form.schema, *PLACES])
-        numbered = frame.select(*[F.col(quote(n)).alias(f"c{k}") for k, n in enumerate(schema.names)])
-        return write_frame(numbered, self._folder, schema)
+        for n in again
+    ]
+    changed = run_file_tasks(SparkTasks(reading.spark), tasks)
+    refused = sum(answer["refused"] for answer in changed)
+    if refused:
+        most = max(0, MAX_REJECTED - len(reading.rejected))
+        first = list(islice(rejected_rows([answer["rejected"] for answer in changed]), most))
+        reading.refuse(*(_refused(row, reading) for row in first), more=refused - len(first))
+    by_task = dict(zip(again, changed, strict=True))
+    return [by_task.get(n, answer) for n, answer in enumerate(answers)]
 
 
-def _take_frame(frame: DataFrame, reading: FileReading, rows: Scratch, marks: MarkScratch, by_executors: bool) -> None:
+def _decided(
+    of_tasks: TaskFiles, answers: Sequence[Any], bad: frozenset[int], folder: Path, reading: FileReading
+) -> Rows:
+    """Return Spark's results for the raw records of tasks, in order, in files."""
+    form, given = of_tasks.form, left_schema(of_tasks.raw)
+    numbered = pa.schema([f.with_name(f"c{n}").with_nullable(True) for n, f in enumerate(given)])
+    files = [uri(Path(answer["left"])) for answer in answers if answer["left"] is not None]
+    written = reading.spark.read.schema(from_arrow_schema(numbered)).parquet(*files)
+    ordered = written.where(~F.col("c0").isin(list(bad))).orderBy("c1")
+    raw = ordered.select([F.col(f"c{n + 2}").alias(name) for n, name in enumerate(of_tasks.raw.names)])
+    frame = collectable(of_tasks.read(raw))
+    schema = pa.schema([*form.schema, *PLACES])
+    columns = frame.select(*[F.col(quote(n)).alias(f"c{k}") for k, n in enumerate(schema.names)])
+    return write_frame(columns, folder / "decided", schema)
+
+
+def _slices(files: Sequence[Path], counts: Sequence[int]) -> list[tuple[tuple[Path, int, int], ...]]:
+    """Divide the rows of files among tasks by their numbers of rows: a file, its first row, a number of rows."""
+    sizes = iter([(f, pq.read_metadata(f).num_rows) for f in files])
+    found, path, place, size = [], Path(), 0, 0
+    for count in counts:
+        own, left = [], count
+        while left:
+            while place == size:
+                (path, size), place = next(sizes), 0
+            some = min(left, size - place)
+            own.append((path, place, some))
+            place, left = place + some, left - some
+        found.append(tuple(own))
+    return found
+
+
+def _take_frame(
+    frame: DataFrame, reading: FileReading, rows: GatheredRows, marks: MarkScratch, by_executors: bool
+) -> None:
     """Run the data frame once, separate accepted and rejected rows, and place the control rows."""
     with _rows_of(frame, reading, rows.schema, by_executors) as found:
         faults = _reject_faults(reading, found.batches([FILE, LINE, REASON]))

@@ -23,9 +23,10 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from belvedere.connectors.executor_tasks import is_local
 from belvedere.process.activity import NOW
 from belvedere.process.temporary_folders import temporary_folder
-from belvedere.spark.cluster import cluster_settings, is_local, master_of, not_started
+from belvedere.spark.cluster import cluster_settings, master_of, not_started
 from belvedere.spark.jvm.class_archive import LATER, LIGHT, MAX_WRITE_SECONDS, OPTIONS, SHORT, ClassArchive
 from belvedere.spark.session import DRIVER_OPTIONS, local_session, make_session
 

@@ -29,6 +29,7 @@ from belvedere.connectors.replay import is_rereadable
 from belvedere.connectors.run_records import RejectedRow, SourceFile
 from belvedere.connectors.source_readings import OFFSET as READINGS
 from belvedere.connectors.source_readings import Reading, reading_of, with_reading
+from belvedere.engine.by_tasks.file_tasks import FileTasks
 from belvedere.engine.change.lost_rows import changed_inputs, refuse
 from belvedere.engine.change.stored_relations import DEFINITIONS
 from belvedere.engine.epoch_row.source_spans import SourceSpan
@@ -179,8 +180,15 @@ class EpochSources:
         """Report that the data to read is unavailable."""
         self._report_once("", error, notify)
 
-    def take(self, spark: SparkSession, new: New, now: datetime, since: datetime | None = None) -> EpochInput:
-        """Return the new data as checked rows. `since` is the clock of the previous epoch."""
+    def take(
+        self,
+        spark: SparkSession,
+        new: New,
+        now: datetime,
+        since: datetime | None = None,
+        tasks: FileTasks | None = None,
+    ) -> EpochInput:
+        """Return the new data as checked rows. `since` is the clock of the previous epoch; `tasks` check many rows."""
         arrived: dict[str, Arrived] = dict(new.retried)
         for id_, span in new.spans.items():
             (NOW.begin if arrived else NOW.read)(f"reading {self.catalog.inputs[id_].name}", SLOW_READ_SECONDS)
@@ -191,7 +199,7 @@ class EpochSources:
         marks, producers = ({i: a.marks for i, a in arrived.items()}, {i: a.producers for i, a in arrived.items()})
         least = {i: earliest(self.catalog.inputs[i], since, now) for i, a in arrived.items() if a.times}
         times = {i: arrived[i].times.within(clock, microseconds(now)) for i, clock in least.items()}
-        used, clocks, times = judge(self.catalog, new.waiting.clocks, read, now, marks, producers, times)
+        used, clocks, times = judge(self.catalog, new.waiting.clocks, read, now, marks, producers, times, tasks)
         used = {i: rows for i, rows in used.items() if rows.num_rows}
         for id_, taken in arrived.items():
             clocks = clocks.counted(id_, taken.refused, malformed=taken.refused) if taken.refused else clocks

@@ -30,6 +30,7 @@ from belvedere.connectors.run_records import (
     record_retried,
     renamed_files,
 )
+from belvedere.engine.by_tasks.file_tasks import FileTasks
 from belvedere.engine.deliveries import Deliveries
 from belvedere.engine.epoch_row.last_epoch import LastEpoch
 from belvedere.engine.epoch_row.source_spans import SourceSpan
@@ -69,6 +70,10 @@ class EpochRunner(Protocol):
     @property
     def exports(self) -> Deliveries:
         """Return the deliveries to sinks."""
+
+    @property
+    def compute(self) -> FileTasks:
+        """Return what runs tasks in executors."""
 
     def counts(self) -> Mapping[str, int]:
         """Return the number of rows of each stored relation."""
@@ -256,7 +261,8 @@ class RunLoop:
         epoch = self.last.epoch + 1 if self.last else 1
         try:
             with TRACES.failing(), TRACES.step("read"):
-                batch = self.sources.take(self.spark, new, now, self.last.clock if self.last else None)
+                since = self.last.clock if self.last else None
+                batch = self.sources.take(self.spark, new, now, since, self.engine.compute)
         except BelvedereError as error:
             if self.settings.once or not is_away(error):
                 raise
