@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from belvedere.api.reads.entities import model_of
 from belvedere.compiler import compile_script
 from belvedere.workbench.workbench import Workbench
@@ -39,7 +41,17 @@ def test_what_has_an_endpoint() -> None:
 
 def test_unknown_hints_are_told() -> None:
     found = compile_script("/*+ cache(a, b), no_query */\nCREATE TABLE T (a INT);").diagnostics
-    assert [(d.code, d.message) for d in found if d.code == "B4033"] == [("B4033", "there is no hint `cache` for `T`")]
+    assert [(d.code, d.message) for d in found if d.code == "B4033"] == [
+        ("B4033", "the hint `cache` has no effect on `T`, because each answer is of the last epoch")
+    ]
+
+
+@pytest.mark.parametrize("hint", ["primary_key(a)", "index(a)", "partition_key(a)", "ttl(1 d)", "engine(x)", "test"])
+def test_hints_without_effect_say_why(hint: str) -> None:
+    found = compile_script(f"CREATE TABLE T (a INT);\n/*+ {hint} */\nV := SELECT a FROM T;").diagnostics
+    (notice,) = [d for d in found if d.code == "B4033"]
+    assert notice.message.startswith(f"the hint `{hint.partition('(')[0]}` has no effect on `V`, because ")
+    assert notice.hint is not None
 
 
 def test_they_are_served_through_what_reads_them(executor: Any) -> None:

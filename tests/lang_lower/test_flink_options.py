@@ -92,3 +92,21 @@ def test_refused(tmp_path: Path, options: str, columns: str, place: str, said: s
     assert error.span is not None
     assert text[error.span.start : error.span.end] == place
     assert said in error.message
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        (
+            "'url' = 'jdbc:postgresql://crm:5432/shop?ssl=true', 'table-name' = 'sales.orders'",
+            'write `[sources.db]` with connector = "postgres", url = "postgresql://crm:5432/shop", schema = "sales" '
+            "into belvedere.toml, and `IMPORT db.orders AS Orders`",
+        ),
+        ("'url' = 'jdbc:mysql://crm/shop', 'table-name' = 'orders'", "Postgres is the only database"),
+    ],
+)
+def test_a_database_is_a_source_of_the_project_file(tmp_path: Path, options: str, hint: str) -> None:
+    _, found = compiled(tmp_path, f"'connector' = 'jdbc', {options}")
+    (error,) = [d for d in found.diagnostics if d.severity == "error"]
+    assert error.code == "B6117"
+    assert (error.hint or "").startswith(hint)

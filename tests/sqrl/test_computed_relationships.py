@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
+from belvedere.api.reads.entities import model_of
 from belvedere.compiler import compile_script
+from belvedere.lang.endpoints.grants import grants_of
+from belvedere.project.role_settings import RoleSettings
 from tests.depth import at_night
 
 SCRIPT = """
@@ -129,3 +133,46 @@ def test_each_is_a_query_of_the_catalog_with_indexes() -> None:
     assert compiled.ok, compiled.diagnostics
     assert {t.field for t in compiled.catalog.templates.values()} == {*QUERIES, *PATHS}
     assert ("t", "v") in {columns[:2] for columns in read_indexes(compiled.catalog, "U")}
+
+
+BASE = """
+CREATE TABLE T (k INT, a INT, PRIMARY KEY (k));
+CREATE TABLE U (k INT, t INT, PRIMARY KEY (k));
+T.sums(p INT) := SELECT count(*) AS n FROM U u WHERE u.t = _.k AND u.k >= :p;
+T.b := a + 1;
+"""
+
+
+@pytest.mark.parametrize(
+    ("imports", "expected"),
+    [
+        ("IMPORT base.U; IMPORT base.T AS Things; Things.c := b + 1;", {"Things.sums"}),
+        ("IMPORT base.*;", {"T.sums"}),
+        ("IMPORT base.U; IMPORT base.T AS A; IMPORT base.T AS B;", {"A.sums", "B.sums"}),
+    ],
+)
+def test_it_comes_with_its_table_from_another_script(tmp_path: Path, imports: str, expected: set[str]) -> None:
+    (tmp_path / "base.sqrl").write_text(BASE)
+    compiled = compile_script(imports, path=tmp_path / "main.sqrl")
+    assert compiled.ok, compiled.diagnostics
+    assert {t.name for t in compiled.catalog.templates.values()} == expected
+    model = model_of(compiled.catalog)
+    assert not model.omitted
+    assert {r.target for e in model.entities.values() for r in e.relations.values()} == expected
+
+
+def test_what_another_script_does_not_share_is_named(tmp_path: Path) -> None:
+    (tmp_path / "base.sqrl").write_text(BASE)
+    compiled = compile_script("IMPORT base.T;", path=tmp_path / "main.sqrl")
+    found = [(d.code, d.message, d.hint) for d in compiled.diagnostics]
+    message = 'relationship "T.sums" reads "U", which is not stored'
+    assert found == [("B8021", message, "it belongs to another script: import it, too")]
+
+
+def test_a_role_sees_it_with_all_that_it_reads() -> None:
+    roles = {"all": ("T", "U", "W"), "some": ("T", "W")}
+    catalog = compile_script(script()).catalog
+    grants, found = grants_of(catalog, {n: RoleSettings(n, views=v) for n, v in roles.items()})
+    assert not found
+    assert grants["all"].templates == catalog.templates.keys()
+    assert grants["some"].templates == frozenset()

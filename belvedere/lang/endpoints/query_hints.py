@@ -52,12 +52,26 @@ INSTEAD = {
     **dict.fromkeys(("coalesce", "repartition", "repartition_by_range", "rebalance"), _PARALLEL),
 }
 """Replacements for hints of DataSQRL, Flink SQL and Spark."""
+_CHOSEN = "indexes and parts are chosen from the queries"
+BECAUSE = {
+    "primary_key": "the key follows from the query",
+    "ttl": "rows leave by a condition on time, or by KEEP",
+    "cache": "each answer is of the last epoch",
+    "test": "tests are scenarios",
+    **dict.fromkeys(("index", "partition_key"), _CHOSEN),
+    **dict.fromkeys(("exec", "engine"), "there is one engine"),
+}
+"""Reasons why hints of DataSQRL have no effect."""
 
 
 def idle_hint(hint: Hint, name: str | None, file: str) -> Diagnostic:
     """Return the notice that a hint has no effect at its position."""
     word = hint.name.casefold()
-    message = f"there is no hint `{hint.name}` " + ("here" if name is None else f"for `{name}`")
+    if word in BECAUSE:
+        on = "" if name is None else f" on `{name}`"
+        message = f"the hint `{hint.name}` has no effect{on}, because {BECAUSE[word]}"
+    else:
+        message = f"there is no hint `{hint.name}` " + ("here" if name is None else f"for `{name}`")
     words = (
         "`no_query`, `query_by_all(a, b)`, `query_by_any(a, b)`, `maintain`, `at_read`, `on_error(null)`, `resume`, "
         "`rate(200)`, `latency(20 ms)`"

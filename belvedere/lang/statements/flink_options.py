@@ -90,6 +90,8 @@ def declared_source(name: Part, options: Sequence[OptionClause], folder: Path) -
         hint = "write a section [sources.NAME] into belvedere.toml, and IMPORT the table"
         if connector in ("print", "blackhole"):
             hint = "write EXPORT V TO sink.Name for a view's changes"
+        if connector == "jdbc":
+            hint = _database(given)
         raise given.fail(f"there is no connector `{connector}` for inputs of a script", hint)
     source, table = readers[connector]()
     found = given.left()
@@ -98,6 +100,20 @@ def declared_source(name: Part, options: Sequence[OptionClause], folder: Path) -
         message = "`datagen` makes no rows here: clients push the rows of this input"
         found = (Diagnostic("B6119", message, Severity.WARNING, options[0].span, hint=hint), *found)
     return DeclaredSource(source, table, found)
+
+
+def _database(given: _Options) -> str:
+    """Return a hint with the section of the project file for a database."""
+    url, table = given.take("url") or "", given.take("table-name") or given.name
+    if not url.startswith("jdbc:postgresql://"):
+        return "Postgres is the only database that can be read: export the table to files, or send its rows to Kafka"
+    *schema, name = table.split(".")
+    place = url.removeprefix("jdbc:").partition("?")[0]
+    further = f', schema = "{schema[-1]}"' if schema else ""
+    return (
+        f'write `[sources.db]` with connector = "postgres", url = "{place}"{further} into belvedere.toml, and '
+        f"`IMPORT db.{name} AS {given.name}`"
+    )
 
 
 def _files(given: _Options, folder: Path) -> tuple[Source, str]:

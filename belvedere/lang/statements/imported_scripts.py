@@ -13,6 +13,7 @@ from pathlib import Path
 from belvedere.catalog.inputs import Input
 from belvedere.catalog.shown_names import IMPORTED
 from belvedere.catalog.subscriptions import EVENT_COLUMNS, Subscription
+from belvedere.catalog.templates import QueryTemplate
 from belvedere.catalog.views import View
 from belvedere.lang.names.definitions import Definitions, NamedRelation
 from belvedere.plan.operators.nodes import Project, Scan
@@ -50,6 +51,12 @@ def bring_in(
             mine.histories.setdefault(renamed[id_], other.histories[id_])
     for id_ in needed:
         _relate(mine, other, other.relations[id_], renamed)
+    for template in other.computed.values():
+        owner = mine.relations.get(renamed.get(template.owner, ""))
+        if owner is not None:
+            name = f"{owner.name}.{template.field}"
+            plan = replace_scans(template.plan, lambda scan: replace(scan, relation=renamed[scan.relation]))
+            mine.computed.setdefault(name.casefold(), replace(template, name=name, owner=owner.id, plan=plan))
     return renamed
 
 
@@ -78,6 +85,9 @@ def _rename(mine: Definitions, relation: NamedRelation, name: str) -> None:
     if not mine.versions[before]:
         del mine.versions[before]
     mine.versions[name.casefold()] = [*mine.versions.get(name.casefold(), ()), relation.id]
+    mine.computed = {
+        n: t for n, t in mine.computed.items() if t.owner != relation.id
+    }  # related again under the new name
     mine.broken.discard(name.casefold())
     mine.relations[relation.id] = replace(relation, name=name)
     for nested in (r for r in mine.relations.values() if r.parent == relation.name):
@@ -101,6 +111,14 @@ def _define_alias(mine: Definitions, relation: NamedRelation, name: str) -> None
     view = View(mine.new_id(name), name, plan, plan.schema, relation.span, None, of, pairs)
     links = {folded: replace(r, owner=view.id) for folded, r in relation.relationships.items()}
     mine.define(view, links, sealed=relation.sealed)
+    for template in [t for t in mine.computed.values() if _is_of(mine, t, relation)]:
+        again = replace(template, name=f"{name}.{template.field}", owner=view.id)
+        mine.computed[again.name.casefold()] = again
+
+
+def _is_of(mine: Definitions, template: QueryTemplate, relation: NamedRelation) -> bool:
+    """Return whether a relationship that computes rows is one of the present version of a relation."""
+    return mine.with_columns_of(mine.relations[template.owner]) is mine.with_columns_of(relation)
 
 
 def _target(mine: Definitions, id_: str) -> str | None:
@@ -164,6 +182,9 @@ def _below(other: Definitions, id_: str) -> list[str]:
     found = [other.target_of(r).id for r in other.relations[id_].relationships.values()]
     if id_ in other.views:
         found += [n.relation for n in other.views[id_].plan.walk() if isinstance(n, Scan)]
+    for template in other.computed.values():
+        if template.owner == id_:
+            found += [n.relation for n in template.plan.walk() if isinstance(n, Scan)]
     late_of = other.inputs[id_].late_of if id_ in other.inputs else None
     if late_of is not None:
         found.append(late_of)

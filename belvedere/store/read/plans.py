@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 
 from sqlglot import exp
 
+from belvedere.catalog.shown_names import IMPORTED, shown_names
 from belvedere.catalog.templates import QueryTemplate
 from belvedere.errors import BelvedereError, fail
 from belvedere.plan.operators.nodes import (
@@ -38,11 +39,14 @@ def check_template(template: QueryTemplate, stored: Collection[str], database: s
     """Raise B8020 or B8021 if a template cannot be answered from a store in this kind of database; None: in any."""
     for node in template.plan.walk():
         if isinstance(node, Scan) and node.relation not in stored:
+            other = IMPORTED in node.relation
             raise fail(
                 "B8021",
-                f'{template.title} reads "{node.relation}", which is not stored',
+                f'{template.title} reads "{shown_names(node.relation)}", which is not stored',
                 span=template.span,
-                hint="give the view a name without a leading underscore",
+                hint="it belongs to another script: import it, too"
+                if other
+                else "give the view a name without a leading underscore",
             )
     for dialect in dialects_for(database):
         arguments = {p.name: TypedSql("?", p.type) for p in template.all_parameters}
