@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from belvedere.api.http.lineage import lineage_of
+from belvedere.api.limits import Limits
 from belvedere.api.reads.entities import model_of
+from belvedere.api.rest.openapi import openapi_of
 from belvedere.compiler import compile_script
 from belvedere.lang.endpoints.grants import grants_of
 from belvedere.project.role_settings import RoleSettings
@@ -176,3 +179,25 @@ def test_a_role_sees_it_with_all_that_it_reads() -> None:
     assert not found
     assert grants["all"].templates == catalog.templates.keys()
     assert grants["some"].templates == frozenset()
+
+
+def test_the_other_interfaces_show_it(executor: Any) -> None:
+    from belvedere import Workbench
+
+    wb = Workbench(script(), spark=executor)
+    try:
+        wb.insert("T", [{"k": 1, "a": 4}])
+        wb.insert("U", [{"k": k, "t": 1, "v": k, "w": "a"} for k in (1, 2, 3)])
+        wb.step()
+        found = wb.rest("t?select=k,whole(n),first(k)&whole.p=2&first.p=3")
+        assert found == [{"k": 1, "whole": {"n": 2}, "first": [{"k": 2}, {"k": 1}]}]
+        assert wb.rest("t?select=k,whole(n)")["status"] == 400, "an argument is missing"
+        model = model_of(wb.catalog)
+        described = openapi_of(model, Limits(), closed=False)["components"]["schemas"]
+        assert {"TWhole", "TFirst"} <= described.keys()
+        graph = lineage_of(wb.catalog, model)
+        (node,) = [n for n in graph["nodes"] if n["id"] == "T.joined()"]
+        assert (node["kind"], sorted(node["reads"])) == ("template", ["U", "W"])
+        assert {r["target"] for r in graph["relationships"]} <= {n["id"] for n in graph["nodes"]}
+    finally:
+        wb.close()

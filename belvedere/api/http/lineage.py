@@ -80,6 +80,11 @@ def _templates(model: Model) -> Iterable[dict[str, Any]]:
         template = shown.template
         node = _node(f"{template.name}()", template.name, "template", template.doc, None, _scans(template.plan))
         yield node | {"endpoint": field}
+    for entity in model.entities.values():
+        for relation in entity.relations.values():
+            if relation.link.plan is not None:
+                target, reads = relation.target, _scans(relation.link.plan)
+                yield _node(f"{target}()", target, "template", relation.doc, None, reads)
 
 
 def _sinks(catalog: Catalog) -> Iterable[dict[str, Any]]:
@@ -94,7 +99,7 @@ def _relationships(model: Model) -> Iterable[dict[str, Any]]:
             yield {
                 "name": name,
                 "owner": entity.id,
-                "target": relation.target,
+                "target": relation.target if relation.link.plan is None else f"{relation.target}()",
                 "one": relation.to_one,
                 "doc": relation.doc,
             }
