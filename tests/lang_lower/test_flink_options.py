@@ -110,3 +110,24 @@ def test_a_database_is_a_source_of_the_project_file(tmp_path: Path, options: str
     (error,) = [d for d in found.diagnostics if d.severity == "error"]
     assert error.code == "B6117"
     assert (error.hint or "").startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("columns", "clause", "hint"),
+    [
+        ("id INT, n INT DEFAULT 3", "DEFAULT", "`coalesce(n, 3) AS n`"),
+        ("id INT, CHECK (id > 1)", "CHECK", "WHERE of a view"),
+        ("id INT, t TIMESTAMP METADATA FROM 'timestamp'", "METADATA", "remove `t`: `_ingest_time`"),
+    ],
+)
+def test_what_only_pushed_rows_have(tmp_path: Path, columns: str, clause: str, hint: str) -> None:
+    _, found = compiled(tmp_path, "'connector' = 'filesystem', 'path' = 'a'", columns)
+    (error,) = [d for d in found.diagnostics if d.severity == "error"]
+    assert error.message == f"{clause} is for rows that clients push, and WITH names another source"
+    assert hint in (error.hint or "")
+
+
+def test_comments_describe_columns(tmp_path: Path) -> None:
+    _, found = compiled(tmp_path, "'connector' = 'filesystem', 'path' = 'a'", "id INT COMMENT 'its number'")
+    assert found.ok, found.diagnostics
+    assert found.catalog.inputs["Orders"].schema["id"].doc == "its number"

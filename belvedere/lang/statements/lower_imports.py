@@ -27,6 +27,7 @@ from belvedere.lang.statements.source_tables import source_table, table_names
 from belvedere.plan.operators.nodes import Scan
 from belvedere.plan.rewrites.rewrite import replace_scans
 from belvedere.project.settings import ProjectSettings, Source, TableFinder, read_file
+from belvedere.spark_sql.dialect import SparkSql
 from belvedere.syntax.parse import parse_script
 from belvedere.syntax.statement_tree import (
     CheckClause,
@@ -243,11 +244,11 @@ class Importer:
         if found.source is None:
             return None
         parts: list[ColumnDefinition | CheckClause] = [*statement.columns, *statement.checks]
-        filled = next((p for p in parts if _is_filled(p)), None)
+        filled = next(((p, f) for p in parts if (f := _filled(p)) is not None), None)
         if filled is not None:
-            hint = "leave it to a view over the input, or to [sources.NAME.tables.T] of belvedere.toml"
-            message = "METADATA, DEFAULT and CHECK are for rows that clients push, and WITH names another source"
-            raise fail("B6117", message, span=filled.span, hint=hint)
+            part, (clause, hint) = filled
+            message = f"{clause} is for rows that clients push, and WITH names another source"
+            raise fail("B6117", message, span=part.span, hint=hint)
         source = found.source
         return SourceTable(source.name, found.table, source.connector, dict(source.options), None, source)
 
@@ -365,9 +366,17 @@ class Importer:
         bring_in(self.into.definitions, other, requested, script, shown)
 
 
-def _is_filled(part: ColumnDefinition | CheckClause) -> bool:
-    """Return whether a part of an input only applies to pushed rows, in the ingest service."""
-    return isinstance(part, CheckClause) or part.metadata is not None or part.default is not None
+def _filled(part: ColumnDefinition | CheckClause) -> tuple[str, str] | None:
+    """Return the clause that fills or tests pushed rows, and what a source has instead; None without such a clause."""
+    if isinstance(part, CheckClause):
+        return "CHECK", "remove it, and write the condition as WHERE of a view over the input"
+    if part.metadata is not None:
+        here = "`_ingest_time` is the time of arrival and `_uid` the order of arrival of each row"
+        return "METADATA", f"remove `{part.name.text}`: {here}"
+    if part.default is not None:
+        name, value = part.name.text, part.default.sql(SparkSql)
+        return "DEFAULT", f"remove it, and write `coalesce({name}, {value}) AS {name}` in a view over the input"
+    return None
 
 
 def _like_column(field: pa.Field, place: Span) -> ColumnDefinition:
