@@ -106,7 +106,7 @@ def _database(given: _Options) -> str:
     """Return a hint with the section of the project file for a database."""
     url, table = given.take("url") or "", given.take("table-name") or given.name
     if not url.startswith("jdbc:postgresql://"):
-        return "Postgres is the only database that can be read: export the table to files, or send its rows to Kafka"
+        return "Postgres is the only database that [sources.NAME] of belvedere.toml reads: export the table to files"
     *schema, name = table.split(".")
     place = url.removeprefix("jdbc:").partition("?")[0]
     further = f', schema = "{schema[-1]}"' if schema else ""
