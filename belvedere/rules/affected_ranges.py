@@ -53,7 +53,7 @@ class AffectedRangeStage(KeyedStage):
         work.put_windows(rows.num_rows)
         results = work.rows(self.kind)
         requested = combined(pc.unique(pa.chunked_array([*keys, combined(delta.table[KEY])], pa.string())))
-        again = results.where(lambda b: pc.is_in(b.column(KEY), value_set=requested))
+        again = work.where(results, lambda b: pc.is_in(b.column(KEY), value_set=requested))
         return work.replace(KEY, requested, again)
 
     def _neighbourhood(self, work: Work, delta: pa.Table) -> tuple[pa.Table, list[pa.Array]] | None:

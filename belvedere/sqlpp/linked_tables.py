@@ -22,7 +22,7 @@ from belvedere.plan.operators.project import item_of
 from belvedere.plan.unused_names import unused_name
 from belvedere.sqlpp.bindings import members
 from belvedere.sqlpp.query_names import parts_of
-from belvedere.sqlpp.query_tree import Expr, FromTerm, Link, Name, Query, QueryBlock, SourceKind, reference
+from belvedere.sqlpp.query_tree import Expr, FromTerm, RelationshipLink, Name, Query, QueryBlock, SourceKind, reference
 from belvedere.sqlpp.spark_text.sql_text import parsed
 from belvedere.sqlpp.spark_text.sql_values import name as quoted
 
@@ -84,7 +84,7 @@ class LinkedTables:
             self.sources[shown] = _limited(target, relationship, term.variable.span)
             expr = exp.Column(this=exp.to_identifier(shown, quoted=True))
             expr.meta["span"] = term.expr.meta.get("span")
-            link = Link(before, relationship.pairs, relationship.residual)
+            link = RelationshipLink(before, relationship.pairs, relationship.residual)
             yield FromTerm(variable, expr, kind, position=term.position, link=link)
             bound[variable.text] = target
             before = variable.text
@@ -232,7 +232,7 @@ def column_of(side: str, name: str) -> exp.Column:
     return exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(side))
 
 
-def link_condition(link: Link, owner: Mapping[str, Any], target: Mapping[str, Any]) -> Expr | None:
+def link_condition(link: RelationshipLink, owner: Mapping[str, Any], target: Mapping[str, Any]) -> Expr | None:
     """Return the condition of a join, from the fields of both variables. Raises KeyError for a hidden column."""
 
     def read(c: exp.Column) -> Expr:

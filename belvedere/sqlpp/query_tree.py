@@ -106,7 +106,7 @@ class SourceKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Link:
+class RelationshipLink:
     """Link between the rows of a relationship and a variable's row: equal columns (owner's, target's), and a condition.
 
     The condition has columns `_.name` and `target.name`, and is an expression of the plan.
@@ -129,7 +129,7 @@ class FromTerm:
     kind: SourceKind = SourceKind.CROSS
     condition: Expr | None = None
     position: Name | None = None
-    link: Link | None = None
+    link: RelationshipLink | None = None
 
 
 @dataclass(frozen=True)

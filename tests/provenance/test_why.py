@@ -107,7 +107,7 @@ def test_from_the_command_line(tmp_path: Path, executor: Any, capsys: pytest.Cap
     assert run(["why-not", str(script), "in", "id = 7", "--store", store]) == 1
     reported = capsys.readouterr().err
     assert "B8115" in reported
-    assert '"In" is a query template' in reported
+    assert 'query template "In" stores no rows' in reported
     assert "the relations that it reads: `ByCustomer`, `Customer`" in reported
     for view, condition, words in (
         ("In", "id = 1", "B8115"),

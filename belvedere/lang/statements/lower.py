@@ -310,13 +310,13 @@ def _computed(definitions: Definitions) -> Iterator[QueryTemplate]:
     for template in definitions.computed.values():
         read = columns_read(template.plan)
 
-        def grown(scan: Scan, read: Mapping[str, frozenset[str]] = read) -> Scan:
+        def with_owner(scan: Scan, read: Mapping[str, frozenset[str]] = read) -> Scan:
             relation = definitions.relations[scan.relation]
             return replace(scan, relation=definitions.with_columns_of(relation, read.get(scan.relation, ())).id)
 
         owner = definitions.with_columns_of(definitions.relations[template.owner])
         if definitions.find(owner.name) is owner:
-            yield replace(template, owner=owner.id, plan=replace_scans(template.plan, grown))
+            yield replace(template, owner=owner.id, plan=replace_scans(template.plan, with_owner))
 
 
 def rename_scans(node: Node, ids: Mapping[str, str]) -> Node:
