@@ -22,7 +22,7 @@ from belvedere.plan.operators.project import item_of
 from belvedere.plan.unused_names import unused_name
 from belvedere.sqlpp.bindings import members
 from belvedere.sqlpp.query_names import parts_of
-from belvedere.sqlpp.query_tree import Expr, FromTerm, RelationshipLink, Name, Query, QueryBlock, SourceKind, reference
+from belvedere.sqlpp.query_tree import Expr, FromTerm, Name, Query, QueryBlock, RelationshipLink, SourceKind, reference
 from belvedere.sqlpp.spark_text.sql_text import parsed
 from belvedere.sqlpp.spark_text.sql_values import name as quoted
 
