@@ -35,7 +35,14 @@ def test_calls_within_calls_are_rewritten() -> None:
 
 def test_it_answers_what_the_engine_asks_but_for_executors() -> None:
     asked = {n for n in vars(Compute) if not n.startswith("_")}
-    assert asked - set(dir(DuckDBCompute())) == {"run_apart", "run_buckets", "buckets", "filed", "scratch"}
+    assert asked - set(dir(DuckDBCompute())) == {
+        "run_apart",
+        "run_buckets",
+        "run_tasks",
+        "buckets",
+        "filed",
+        "scratch",
+    }
 
 
 def test_a_view_that_does_not_follow_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
