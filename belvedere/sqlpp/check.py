@@ -5,7 +5,7 @@ In: text and the schemas of its tables. Out: diagnostics. A query without errors
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import pyarrow as pa
 from sqlglot import exp
@@ -35,9 +35,11 @@ def check_window_query(text: str, schemas: Mapping[str, Schema], file: str = "")
     return check_query(query, {name: row_type(s) for name, s in schemas.items()}, file)
 
 
-def check_query(query: Query, tables: Mapping[str, Type], file: str = "") -> tuple[Diagnostic, ...]:
+def check_query(
+    query: Query, tables: Mapping[str, Type], file: str = "", relationships: Set[str] = frozenset()
+) -> tuple[Diagnostic, ...]:
     """Return the findings of `check_window_query` for a parsed query."""
-    typing = Typing(file)
+    typing = Typing(file, relationships)
     output = typing.query(query, VariableScope(tables=tables))
     if output is None and not any(d.severity == Severity.ERROR for d in typing.diagnostics):
         hint = "make all branches of CASE, all members of an array and all blocks give one type, with CAST where needed"

@@ -7,7 +7,7 @@ names, B36xx types) with spans. It evaluates nothing.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
@@ -24,12 +24,14 @@ from belvedere.functions.sqlpp_functions import DURATION, Type, duration_micros,
 from belvedere.sqlpp.query_tree import Expr, Missing, Query, QueryExpression, RunningAggregate
 from belvedere.sqlpp.type_rules import (
     ELSEWHERE,
+    RELATED,
     UNSUPPORTED,
     arithmetic_type,
     cast_type,
     describe,
     field_index,
     time_hint,
+    without_related,
 )
 
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
@@ -72,10 +74,13 @@ def _fits(found: Type, requested: pa.DataType) -> bool:
 
 
 class ExpressionTyping(ABC):
-    """Types of expressions, and findings on them. Spans contain `file`."""
+    """Types of expressions, and findings on them.
 
-    def __init__(self, file: str = ""):
-        self.file = file
+    Spans contain `file`. `relationships` are folded names of paths that must not be read as fields.
+    """
+
+    def __init__(self, file: str = "", relationships: Set[str] = frozenset()):
+        self.file, self.relationships = file, relationships
         self.diagnostics: list[Diagnostic] = []
 
     def report(
@@ -150,11 +155,16 @@ class ExpressionTyping(ABC):
             self.report("B2602", message, self._place(node, within), hint, Severity.WARNING)
         if not pa.types.is_struct(type_):
             return pa.null()
-        index = field_index(type_, name)
+        names = [f.name for f in type_]
+        index = field_index(names, name)
         if index < 0:
-            near = get_close_matches(name, [f.name for f in type_], 1)
-            hint = f'did you mean "{near[0]}"?' if near else f"fields: {', '.join(f.name for f in type_)}"
-            place = self._place(node, within)
+            names, place = [n.removeprefix(RELATED) for n in names], self._place(node, within)
+            if name.casefold() in self.relationships:
+                hint = "follow it from a variable of its table: FROM T AS t JOIN t.readings AS r"
+                self.report("B4003", f'"{name}" is a relationship that this path cannot follow', place, hint)
+                return None
+            near = get_close_matches(name, names, 1)
+            hint = f'did you mean "{near[0]}"?' if near else f"fields: {', '.join(names)}"
             self.report(
                 "B2602", f'there is no field "{name}": the path is always MISSING', place, hint, Severity.WARNING
             )
@@ -314,6 +324,7 @@ class ExpressionTyping(ABC):
 
     def _comparison(self, node: Expr, scope: VariableScope, within: Span | None) -> Type:
         left, right = self.of(node.this, scope, within), self.of(node.expression, scope, within)
+        left, right = without_related(left), without_related(right)
         if left is not None and right is not None and unify([left, right]) is None:
             message = f"{describe(left)} and {describe(right)} never compare: the result is always NULL"
             self.report("B3607", message, within, time_hint(left, right), Severity.WARNING)

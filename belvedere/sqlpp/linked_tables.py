@@ -7,8 +7,8 @@ related row, or NULL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,9 +22,20 @@ from belvedere.plan.operators.project import item_of
 from belvedere.plan.unused_names import unused_name
 from belvedere.sqlpp.bindings import members
 from belvedere.sqlpp.query_names import parts_of
-from belvedere.sqlpp.query_tree import Expr, FromTerm, Name, Query, QueryBlock, RelationshipLink, SourceKind, reference
+from belvedere.sqlpp.query_tree import (
+    Expr,
+    FromTerm,
+    Name,
+    Query,
+    QueryBlock,
+    QueryExpression,
+    RelationshipLink,
+    SourceKind,
+    reference,
+)
 from belvedere.sqlpp.spark_text.sql_text import parsed
 from belvedere.sqlpp.spark_text.sql_values import name as quoted
+from belvedere.sqlpp.type_rules import RELATED
 
 Follow = Callable[[str, str], tuple[Relationship, Scan] | None]
 """Function from a relation's id and a name to the relationship of that name and the scan of its target."""
@@ -38,30 +49,49 @@ class LinkedTables:
 
     sources: dict[str, Node]
     follow: Follow
+    relationships: set[str] = field(default_factory=set)
+    """Folded names of the relationships that paths of the query may mean."""
+    tails: set[tuple[str, ...]] = field(default_factory=set)
 
     def linked(self, query: Query) -> Query:
         """Return the query with joins in place of the paths of relationships in FROM."""
+        self.tails = set(_tails(query))
         self.sources |= self._with_fields(query)
-        return self._in_from(query)
+        return self._in_from(query, frozenset())
 
-    def _in_from(self, query: Query) -> Query:
-        return replace(query, blocks=tuple(self._block(b) for b in query.blocks))
+    def _in_from(self, query: Query, hidden: Set[str]) -> Query:
+        """Return the query with joins; `hidden` are folded names of WITH, which are no tables."""
+        bindings = []
+        for let in query.bindings:
+            bindings.append(replace(let, value=self._within(let.value, hidden)))
+            hidden = hidden | {let.name.text.casefold()}
+        blocks = tuple(self._block(b, hidden) for b in query.blocks)
+        return replace(query, bindings=tuple(bindings), blocks=blocks)
 
-    def _block(self, block: QueryBlock) -> QueryBlock:
+    def _within(self, expr: Expr, hidden: Set[str]) -> Expr:
+        if not isinstance(expr, QueryExpression):
+            return expr
+        made = QueryExpression(query=self._in_from(expr.query, hidden))
+        made.meta.update(expr.meta)
+        return made
+
+    def _block(self, block: QueryBlock, hidden: Set[str]) -> QueryBlock:
         terms: list[FromTerm] = []
-        bound: dict[str, Scan] = {}  # the table of each variable
+        bound: dict[str, Scan | None] = {}  # the table of each variable, if it has one
         for term in block.sources:
-            terms += self._term(term, bound)
+            terms += self._term(replace(term, expr=self._within(term.expr, hidden)), bound, hidden)
+            bound.setdefault(term.variable.text, None)
         return replace(block, sources=tuple(terms))
 
-    def _term(self, term: FromTerm, bound: dict[str, Scan]) -> Iterator[FromTerm]:
+    def _term(self, term: FromTerm, bound: dict[str, Scan | None], hidden: Set[str]) -> Iterator[FromTerm]:
         names = list(path_of(term.expr))
-        table = self._table(names[0].name) if names else None
-        if len(names) == 1 and table is not None and names[0].name not in bound:
+        visible = names and names[0].name not in bound and names[0].name.casefold() not in hidden
+        table = self._table(names[0].name) if visible else None
+        if len(names) == 1 and table is not None:
             bound[term.variable.text] = table
         owner = bound.get(names[0].name) if names else None
         if owner is None and len(names) > 1 and table is not None:  # FROM Orders.items AS x
-            variable = Name(f"${names[0].name}", term.variable.span)
+            variable = _hidden_variable(names[0].name, term, bound)
             first = FromTerm(variable, reference(names[0].name), term.kind)
             if self._steps(table, names[1:]):
                 yield first
@@ -77,16 +107,18 @@ class LinkedTables:
             raise fail("B3623", message, span=term.condition.meta.get("span"), hint=hint)
         before = names[0].name
         kind = SourceKind.INNER if term.kind is SourceKind.CROSS else term.kind
+        assert owner is not None
         for number, (relationship, target) in enumerate(steps):
             last = number == len(steps) - 1
-            variable = term.variable if last else Name(f"${before}.{relationship.name}", term.variable.span)
-            shown = f"{'.'.join(n.name for n in names[: number + 2])}"
-            self.sources[shown] = _limited(target, relationship, term.variable.span)
-            expr = exp.Column(this=exp.to_identifier(shown, quoted=True))
+            variable = term.variable if last else _hidden_variable(f"{before}.{relationship.name}", term, bound)
+            source = f"${owner.relation}.{relationship.name}"
+            rows = self._wider(target, self.tails, DEPTH)
+            self.sources[source] = _limited(rows, relationship, term.variable.span)
+            expr = exp.Column(this=exp.to_identifier(source, quoted=True))
             expr.meta["span"] = term.expr.meta.get("span")
             link = RelationshipLink(before, relationship.pairs, relationship.residual)
             yield FromTerm(variable, expr, kind, position=term.position, link=link)
-            bound[variable.text] = target
+            bound[variable.text] = owner = target
             before = variable.text
 
     def _table(self, name: str) -> Scan | None:
@@ -109,12 +141,11 @@ class LinkedTables:
 
     def _with_fields(self, query: Query) -> dict[str, Node]:
         """Return the relations with a relationship to one row that a path names, with that row as a column."""
-        tails = set(_tails(query))
         tables = {n.casefold() for part in parts_of(query) if isinstance(part, FromTerm) for n in _names(part)}
         found = {}
         for name, node in self.sources.items():
             if name.casefold() in tables and isinstance(node, Scan):
-                wider = self._wider(node, tails, DEPTH)
+                wider = self._wider(node, self.tails, DEPTH)
                 if wider is not node:
                     found[name] = wider
         return found
@@ -124,7 +155,10 @@ class LinkedTables:
         made: Node = node
         for name in sorted({t[0].casefold() for t in tails} - own) if depth else ():
             step = self.follow(node.relation, name)
-            if step is None or step[0].limit is not None:
+            if step is None:
+                continue
+            self.relationships.add(name)
+            if step[0].limit is not None:
                 continue
             relationship, target = step
             if not fixes_key(relationship.pairs, node.schema, target.schema):
@@ -177,7 +211,15 @@ def _expressions(part: Any) -> list[Expr]:
     return [part] if isinstance(part, exp.Expr) else []
 
 
-def _limited(target: Scan, relationship: Relationship, span: Span | None) -> Node:
+def _hidden_variable(name: str, term: FromTerm, bound: Mapping[str, Any]) -> Name:
+    """Return a variable that results do not have."""
+    requested, number = f"${name}", 1
+    while (found := requested if number == 1 else f"{requested}_{number}") in bound:
+        number += 1
+    return Name(found, term.variable.span)
+
+
+def _limited(target: Node, relationship: Relationship, span: Span | None) -> Node:
     """Return the target of a relationship; with a limit, its first rows per row of the owner."""
     if relationship.limit is None:
         return target
@@ -225,7 +267,7 @@ def _with_row(node: Node, relationship: Relationship, target: Node) -> Node:
     texts = ", ".join(f"'{c.name}', {quoted(own[c.name])}" for c in fields)
     row = parsed(f"IF({quoted(there)} IS NULL, NULL, named_struct({texts}))")
     type_ = pa.struct([(c.name, c.type) for c in fields])
-    return Project(join, (*(item_of(c) for c in node.schema), Item(relationship.name, row, type_)))
+    return Project(join, (*(item_of(c) for c in node.schema), Item(RELATED + relationship.name, row, type_)))
 
 
 def column_of(side: str, name: str) -> exp.Column:

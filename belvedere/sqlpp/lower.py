@@ -23,9 +23,9 @@ from belvedere.sqlpp.check import check_query, row_type
 from belvedere.sqlpp.linked_tables import Follow, LinkedTables, path_of
 from belvedere.sqlpp.lower_queries import QueryLowering
 from belvedere.sqlpp.parser import parse_window_query
-from belvedere.sqlpp.query_names import free_names
-from belvedere.sqlpp.query_tree import Expr, FromTerm, Query, QueryExpression
-from belvedere.sqlpp.spark_text.sql_values import Untranslatable
+from belvedere.sqlpp.query_names import free_names, parts_of
+from belvedere.sqlpp.query_tree import Expr, FromTerm, Query, QueryBlock, QueryExpression, SourceKind
+from belvedere.sqlpp.spark_text.sql_values import Untranslatable, visible
 
 
 def lower_window_query(
@@ -45,10 +45,13 @@ def lower_window_query(
     """
     query = parse_window_query(" " * start + text, file, functions)
     query = _with_nested_tables(query, {name.casefold() for name in sources if "." in name})
+    relationships: Set[str] = frozenset()
     if follow is not None:
         tables = LinkedTables(dict(sources), follow)
         query, sources = tables.linked(query), tables.sources
-    found = check_query(query, {name: row_type(node.schema) for name, node in sources.items()}, file)
+        relationships = tables.relationships
+    _require_conditions(query, file)
+    found = check_query(query, {name: row_type(node.schema) for name, node in sources.items()}, file, relationships)
     if any(d.severity == Severity.ERROR for d in found):
         hidden = any(n.casefold() in broken for n in free_names(query))
         raise BelvedereError(() if hidden else tuple(d for d in found if d.severity == Severity.ERROR))
@@ -62,7 +65,7 @@ def lower_window_query(
         query = replace(query, order=())
     result = lowered_query(query, sources, file)
     try:
-        return push_conditions(Project(result.node, tuple(output_items(result.value)))), found
+        return push_conditions(Project(result.node, tuple(output_items(visible(result.value))))), found
     except BelvedereError as error:
         raise BelvedereError([replace(d, span=_placed(query.span, file)) for d in error.diagnostics]) from None
 
@@ -90,14 +93,17 @@ def lowered_query(query: Query, sources: Mapping[str, Node], file: str = "", utc
 
 
 def _with_nested_tables(query: Query, known: Set[str]) -> Query:
-    """Return the query with tables of dotted names in place of the FROM paths with the same names."""
+    """Return the query with tables of dotted names in place of the FROM paths with the same names.
 
-    def source(term: FromTerm) -> FromTerm:
+    A path that begins with an earlier variable of its FROM is a path of that variable.
+    """
+
+    def source(term: FromTerm, earlier: Set[str]) -> FromTerm:
         names, variable, place = list(path_of(term.expr)), term.variable, term.expr.meta["span"]
         dotted = ".".join(n.name for n in names)
         if isinstance(term.expr, QueryExpression):
             table: Expr = QueryExpression(query=_with_nested_tables(term.expr.query, known))
-        elif len(names) > 1 and dotted.casefold() in known:
+        elif len(names) > 1 and names[0].name not in earlier and dotted.casefold() in known:
             table = exp.Column(this=exp.to_identifier(dotted, quoted=True))
             variable = replace(variable, text=dotted) if variable.span == place else variable  # without AS
         else:
@@ -105,7 +111,25 @@ def _with_nested_tables(query: Query, known: Set[str]) -> Query:
         table.meta["span"] = place
         return replace(term, expr=table, variable=variable)
 
-    return replace(query, blocks=tuple(replace(b, sources=tuple(map(source, b.sources))) for b in query.blocks))
+    def block(block: QueryBlock) -> QueryBlock:
+        variables = [term.variable.text for term in block.sources]
+        terms = (source(term, set(variables[:n])) for n, term in enumerate(block.sources))
+        return replace(block, sources=tuple(terms))
+
+    return replace(query, blocks=tuple(map(block, query.blocks)))
+
+
+def _require_conditions(query: Query, file: str) -> None:
+    """Raise B1601 if JOIN adds a table without a condition."""
+    for block in (part for part in parts_of(query) if isinstance(part, QueryBlock)):
+        variables = set[str]()
+        for term in block.sources:
+            table = isinstance(term.expr, exp.Column) and term.expr.name not in variables
+            joined = term.kind in (SourceKind.INNER, SourceKind.LEFT)
+            if table and joined and term.condition is None and term.link is None:
+                hint = "write JOIN ... ON ..., or a comma for all pairs of rows"
+                raise fail("B1601", "this JOIN of a table needs ON", span=_placed(term.variable.span, file), hint=hint)
+            variables.add(term.variable.text)
 
 
 def _placed(span: Span | None, file: str) -> Span | None:

@@ -34,6 +34,7 @@ from belvedere.sqlpp.query_tree import (
 )
 from belvedere.sqlpp.spark_text.sql_text import parsed
 from belvedere.sqlpp.spark_text.sql_values import Object, SqlValue, Untranslatable, Value, merge, name, unsortable
+from belvedere.sqlpp.type_rules import RELATED
 
 Lower = Callable[[Query, Tables, Bindings], Result]
 """Function that lowers a query whose FROM begins with given tuples."""
@@ -117,7 +118,7 @@ def _with_fields(value: Value, read: Set[str] | None) -> Value:
     """Return an object with only the fields that are read. Tuples that differ in other fields have the same results."""
     if read is None or not isinstance(value, Object):
         return value
-    return replace(value, fields={n: f for n, f in value.fields.items() if n.casefold() in read})
+    return replace(value, fields={n: f for n, f in value.fields.items() if n.removeprefix(RELATED).casefold() in read})
 
 
 def _arrays(lowering: TupleLowering, result: Result) -> tuple[Project, SqlValue]:

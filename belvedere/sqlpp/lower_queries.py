@@ -52,6 +52,7 @@ from belvedere.sqlpp.spark_text.sql_values import (
     converted,
     merge,
     name,
+    visible,
     with_missing,
 )
 from belvedere.sqlpp.substitute import substituted
@@ -86,6 +87,9 @@ class QueryLowering(TupleLowering):
     def union(self, results: Sequence[Result]) -> Result:
         """Return the UNION ALL of results: fields of the unified type, by name."""
         type_ = unify([r.value.type for r in results])
+        if type_ is None:
+            results = [replace(r, value=visible(r.value)) for r in results]
+            type_ = unify([r.value.type for r in results])
         assert type_ is not None
         columns: list[tuple[Item, ...]] = []
         value = self.aligned([r.value for r in results], type_, columns)

@@ -29,7 +29,7 @@ from belvedere.sqlpp.query_tree import (
     Selected,
     WindowBy,
 )
-from belvedere.sqlpp.type_rules import describe, difference
+from belvedere.sqlpp.type_rules import describe, difference, without_related
 from belvedere.sqlpp.window_limits import HIDDEN
 
 
@@ -42,6 +42,9 @@ class Typing(ExpressionTyping):
         blocks = [self.block(b, scope) for b in query.blocks]
         results = [result for _, result in blocks]
         output = unify(results)
+        if output is None:
+            results = [without_related(r) for r in results]
+            output = unify(results)
         if output is None and all(r is not None for r in results):
             self.report(
                 "B3609", "the blocks of UNION ALL give results of different types", query.span, difference(results)

@@ -68,13 +68,37 @@ def cast_type(node: Expr) -> Type:
     return CASTS.get(target.this.name)
 
 
-def field_index(type_: pa.DataType, name: str) -> int:
-    """Return the index of a field: exact match first, then one that differs in case only; -1 for none."""
-    names = [f.name for f in type_]
-    if name in names:
-        return names.index(name)
+RELATED = "$related$"
+"""Start of the names of fields with related rows. Paths read them without it; results do not have these fields."""
+
+
+def field_index(names: Sequence[str], requested: str) -> int:
+    """Return the index of a field: exact match first, then one that differs in case only, then a related row; -1 for
+    none."""
+    if requested in names:
+        return names.index(requested)
     folded = [n.casefold() for n in names]
-    return folded.index(name.casefold()) if folded.count(name.casefold()) == 1 else -1
+    for name in (requested.casefold(), (RELATED + requested).casefold()):
+        if folded.count(name) == 1:
+            return folded.index(name)
+    return -1
+
+
+def has_related(type_: Type) -> bool:
+    """Return whether values of the type have fields with related rows."""
+    if type_ is None or not pa.types.is_nested(type_):
+        return False
+    inner = [type_.field(n) for n in range(type_.num_fields)]
+    return any(f.name.startswith(RELATED) or has_related(f.type) for f in inner)
+
+
+def without_related(type_: Type) -> Type:
+    """Return the type of values without related rows."""
+    if type_ is None or not has_related(type_):
+        return type_
+    if pa.types.is_list(type_):
+        return pa.list_(without_related(type_.value_type))
+    return pa.struct([(f.name, without_related(f.type)) for f in type_ if not f.name.startswith(RELATED)])
 
 
 def arithmetic_type(node: Expr, left: pa.DataType, right: pa.DataType) -> Type:

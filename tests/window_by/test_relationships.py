@@ -167,8 +167,101 @@ def test_the_first_rows_of_a_relationship_are_joined(executor: Any) -> None:
             "SELECT s.x.id AS i",
             "B3623",
         ),
+        (
+            "FROM C AS t JOIN O.tags AS x WINDOW BY w ORDER BY x.a TYPE SLIDING START AS s END UNBOUNDED "
+            "SELECT s.x.a AS a",
+            "B1601",
+        ),
+        (
+            "FROM G AS t JOIN C.orders AS x WINDOW BY w ORDER BY x.ts TYPE SLIDING START AS s END UNBOUNDED "
+            "SELECT s.x.id AS i",
+            "B1601",
+        ),
+        (
+            "FROM C AS t WINDOW BY w ORDER BY t.k TYPE SLIDING START AS s END UNBOUNDED "
+            "SELECT s.k AS k, (SELECT VALUE x.id FROM s.orders AS x) AS ids",
+            "B4003",
+        ),
     ],
 )
 def test_joins_without_a_condition_are_refused(text: str, code: str) -> None:
     found = compile_script(f"{TABLES}V := {text};")
     assert [d.code for d in found.diagnostics if d.severity.value == "error"] == [code]
+
+
+EACH = "WINDOW BY w ORDER BY x.ts, x.id TYPE SLIDING START AS s END AS e WHEN TRUE"
+SAME_NAMES = """
+CREATE TABLE O (id INT, k STRING, ts INT, v INT, PRIMARY KEY (id));
+CREATE TABLE P (id INT, k STRING, ts INT, v INT, PRIMARY KEY (id));
+CREATE TABLE C (k STRING, PRIMARY KEY (k));
+CREATE TABLE D (k STRING, PRIMARY KEY (k));
+C.orders := JOIN O o ON o.k = _.k;
+D.orders := JOIN P o ON o.k = _.k;
+O.customer := JOIN C c ON c.k = _.k;
+C.top := SELECT o.id, o.ts, o.v FROM O o WHERE o.k = _.k AND o.v > 150;
+D.top := JOIN O o ON o.k = _.k;
+"""
+
+
+def rows_of(executor: Any, query: str) -> list[dict[str, Any]]:
+    """Return the rows of a view over SAME_NAMES: an order of `x` and one of `y` in O, another of `x` in P."""
+    wb = Workbench(f"{SAME_NAMES}V := {query};", spark=executor)
+    for table in "CD":
+        wb.insert(table, [{"k": "x"}, {"k": "y"}])
+    wb.insert("O", [{"id": 1, "k": "x", "ts": 1, "v": 100}, {"id": 2, "k": "y", "ts": 2, "v": 200}])
+    wb.insert("P", [{"id": 3, "k": "x", "ts": 3, "v": 300}])
+    wb.step()
+    found = wb.rows("V")
+    assert bag(found) == bag(wb.batches(["V"])["V"])
+    wb.close()
+    return sorted(found, key=repr)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"FROM C AS t JOIN t.orders AS x {EACH} SELECT s.x.id AS id UNION ALL "
+        f"FROM D AS t JOIN t.orders AS x {EACH} SELECT s.x.id AS id",
+        f"FROM (SELECT x.id AS id, x.ts AS ts FROM C AS t JOIN t.orders AS x UNION ALL "
+        f"SELECT x.id AS id, x.ts AS ts FROM D AS t JOIN t.orders AS x) AS x {EACH} SELECT s.id AS id",
+        f"WITH q AS (SELECT x.id AS id, x.ts AS ts FROM C AS t JOIN t.orders AS x UNION ALL "
+        f"SELECT x.id AS id, x.ts AS ts FROM D AS t JOIN t.orders AS x) FROM q AS x {EACH} SELECT s.id AS id",
+    ],
+    ids=["blocks", "subquery", "with"],
+)
+def test_equal_paths_of_different_tables_read_their_own_tables(executor: Any, query: str) -> None:
+    assert rows_of(executor, query) == [{"id": 1}, {"id": 2}, {"id": 3}]
+
+
+def test_a_variable_hides_a_table_of_its_name(executor: Any) -> None:
+    found = rows_of(executor, f"FROM D AS C JOIN C.top AS x {EACH} SELECT s.C.k AS k, s.x.id AS id")
+    assert found == [{"k": "x", "id": 1}, {"k": "y", "id": 2}]
+    view = f"V := FROM C AS C JOIN C.top AS x {EACH} SELECT s.x.id AS id;"
+    assert [d.code for d in compile_script(SAME_NAMES + view).diagnostics if d.severity.value == "error"] == ["B3623"]
+
+
+ORDER = {"id": 2, "k": "y", "ts": 2, "v": 200}
+
+
+@pytest.mark.parametrize(
+    ("select", "expected"),
+    [
+        ("SELECT s AS r", {"r": ORDER}),
+        ("SELECT w AS r", {"r": [ORDER]}),
+        ("SELECT s.*", ORDER),
+        ("SELECT s.*, s.customer AS customer", {**ORDER, "customer": {"k": "y"}}),
+        ("SELECT LEN(s) AS n, (SELECT VALUE x.customer.k FROM w AS x) AS k", {"n": 4, "k": ["y"]}),
+        (
+            f"SELECT s AS r UNION ALL FROM P AS x WHERE x.id > 3 {EACH} SELECT s AS r",
+            {"r": ORDER},
+        ),
+    ],
+)
+def test_a_whole_row_has_no_related_row(executor: Any, select: str, expected: dict[str, Any]) -> None:
+    window = "WINDOW BY w ORDER BY x.ts, x.id TYPE SLIDING START AS s WHEN s.customer.k = 'y' END AS e WHEN TRUE"
+    assert rows_of(executor, f"FROM O AS x {window} {select}") == [expected]
+
+
+def test_a_joined_row_has_its_related_row(executor: Any) -> None:
+    found = rows_of(executor, f"FROM C AS t JOIN t.orders AS x {EACH} SELECT s.x.id AS id, s.x.customer.k AS k")
+    assert found == [{"id": 1, "k": "x"}, {"id": 2, "k": "y"}]

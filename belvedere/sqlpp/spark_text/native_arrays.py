@@ -34,6 +34,7 @@ from belvedere.sqlpp.spark_text.sql_values import (
     reader,
     unsortable,
     variable,
+    visible,
     with_missing,
 )
 
@@ -265,7 +266,7 @@ ArrayFunction = Callable[[SqlValue], SqlValue]
 
 
 def _length(values: Sequence[Value]) -> SqlValue | None:
-    value = values[0]
+    value = visible(values[0]) if pa.types.is_struct(values[0].type) else values[0]
     if isinstance(value, Object):
         parts = ["1L" if f.missing is None else f"IF({f.missing}, 0L, 1L)" for f in value.fields.values()]
         total = "(" + " + ".join(["0L", *parts]) + ")"

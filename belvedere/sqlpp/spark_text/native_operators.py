@@ -32,6 +32,7 @@ from belvedere.sqlpp.spark_text.sql_values import (
     micros,
     quoted,
     unsortable,
+    visible,
 )
 from belvedere.sqlpp.type_rules import arithmetic_type
 from belvedere.values.type_names import type_text
@@ -87,6 +88,7 @@ def comparison(symbol: str) -> Callable[[Expr, Environment], Value]:
 def compared(symbol: str, left: SqlValue, right: SqlValue) -> SqlValue:
     """Return `left op right`; NULL for types that do not compare."""
     missing = any_of(left.missing, right.missing)
+    left, right = merge(visible(left)), merge(visible(right))
     common = unify([left.type, right.type])
     if common is None or any(pa.types.is_null(t) for t in (left.type, right.type)):
         return SqlValue("CAST(NULL AS BOOLEAN)", pa.bool_(), missing)

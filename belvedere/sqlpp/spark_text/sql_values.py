@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from belvedere.functions.spark_types import is_interval, quote, type_text
 from belvedere.functions.sqlpp_functions import DURATION, unify
-from belvedere.sqlpp.type_rules import field_index
+from belvedere.sqlpp.type_rules import RELATED, field_index, has_related, without_related
 
 DAY = 86_400_000_000
 NOTHING = "CAST(NULL AS STRING)"
@@ -152,16 +152,15 @@ def field(value: Value, requested: str) -> Value:
     """Return a field of an object; MISSING if it has no such field."""
     if isinstance(value, Object):
         names = list(value.fields)
-        folded = [n for n in names if n.casefold() == requested.casefold()]
-        found = requested if requested in names else folded[0] if len(folded) == 1 else None
-        return MISSING_VALUE if found is None else with_missing(value.fields[found], value.missing)
+        index = field_index(names, requested)
+        return MISSING_VALUE if index < 0 else with_missing(value.fields[names[index]], value.missing)
     if pa.types.is_null(value.type):
         return value
     if not pa.types.is_struct(value.type):
         if pa.types.is_map(value.type):
             return entry(value, requested)
         return SqlValue("NULL", pa.null(), any_of(value.missing, f"({value.sql}) IS NOT NULL"))
-    index = field_index(value.type, requested)
+    index = field_index([f.name for f in value.type], requested)
     if index < 0:
         return SqlValue("NULL", pa.null(), any_of(value.missing, f"({value.sql}) IS NOT NULL"))
     chosen = value.type.field(index)
@@ -295,6 +294,26 @@ def flat(value: Value) -> Value:
         return Object({n: flat(f) for n, f in value.fields.items()}, missing)
     whole = merge(value)
     return SqlValue(numbered(whole.sql), whole.type, missing)
+
+
+def visible(value: Value) -> Value:
+    """Return a stored value without the related rows that it has for paths."""
+    if isinstance(value, Object):
+        return replace(value, fields={n: visible(f) for n, f in value.fields.items() if not n.startswith(RELATED)})
+    if not has_related(value.type):
+        return value
+    whole = merge(value)
+    return SqlValue(numbered(_visible(whole.sql, whole.type)), without_related(whole.type), whole.missing)
+
+
+def _visible(text: str, type_: pa.DataType) -> str:
+    if not has_related(type_):
+        return text
+    if pa.types.is_list(type_):
+        return each(text, lambda x: _visible(x, type_.value_type))
+    kept = [f for f in type_ if not f.name.startswith(RELATED)]
+    members = ", ".join(f"{quoted(f.name)}, {_visible(f'{text}.{name(f.name)}', f.type)}" for f in kept)
+    return f"IF({text} IS NULL, NULL, named_struct({members}))"
 
 
 # -- several values of one form --
