@@ -22,3 +22,8 @@ def shown_names(text: str) -> str:
     """
     text = _HIDDEN.sub(lambda found: found[1], text) if IMPORTED in text else text
     return _EARLIER.sub(lambda found: f"{found[2] or ''} (definition {found[1]})", text)
+
+
+def is_earlier(id_: str) -> bool:
+    """Return whether a relation is a definition of its name that a later one replaced."""
+    return _EARLIER.search(id_) is not None

@@ -90,6 +90,26 @@ def test_a_relationship_stays_with_the_definition_that_it_saw() -> None:
     assert codes("B := SELECT * FROM B WHERE v > 1;") == []
 
 
+@pytest.mark.parametrize(
+    "again",
+    [
+        "B.r(l INT) := SELECT count(*) AS n FROM A a WHERE a.id = _.id AND a.id > :l;",
+        "B.r := JOIN A a;",
+        "B.r := v + 1;",
+    ],
+)
+def test_the_name_of_a_computed_relationship_is_free_after_its_owner_is_defined_again(again: str) -> None:
+    computes = "B.r(l INT) := SELECT count(*) AS n FROM A a WHERE a.id = _.id AND a.id > :l;\n"
+    assert codes(f"{computes}B := SELECT id, v FROM B WHERE v > 1;\n{again}") == ["B4046"]
+    assert codes(computes + again) == ["B4005"]
+
+
+def test_a_computed_relationship_over_a_former_definition_has_a_hint() -> None:
+    text = "A.r(l INT) := SELECT count(*) AS n FROM B b WHERE b.id = _.id AND b.v > :l;\nB.v := v * 10;"
+    (found,) = (d for d in compile_script(TABLES + text).diagnostics if d.code == "B8021")
+    assert found.hint == "write this definition behind the last definition of the name, or of its column"
+
+
 def test_columns_of_subscriptions_are_columns_of_their_events() -> None:
     found = catalog(
         "CREATE SUBSCRIPTION S ON CHANGE AS SELECT id, v FROM B;\nS.w := v + 1;\nS.x := w + S.v;\nN := SELECT x, _op "

@@ -155,8 +155,14 @@ class Definitions:
         self.relations[owner.id] = replace(owner, relationships=relations)
 
     def computed_of(self, relation: NamedRelation, name: str) -> QueryTemplate | None:
-        """Return the relationship of that name that computes rows for parameters."""
-        return self.computed.get(f"{relation.name}.{name}".casefold())
+        """Return the relationship of that name that computes rows for parameters, if it is of this definition."""
+        found = self.computed.get(f"{relation.name}.{name}".casefold())
+        return found if found is not None and self.is_computed_for(found, relation) else None
+
+    def is_computed_for(self, template: QueryTemplate, relation: NamedRelation) -> bool:
+        """Return whether a relationship that computes rows belongs to this definition of its owner's name."""
+        owner = self.relations.get(template.owner or "")
+        return owner is not None and self.with_columns_of(owner).id == self.with_columns_of(relation).id
 
     def target_of(self, relationship: Relationship) -> NamedRelation:
         """Return the target of a relationship: the definition that it saw, with the columns added since."""

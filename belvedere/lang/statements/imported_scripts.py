@@ -13,7 +13,6 @@ from pathlib import Path
 from belvedere.catalog.inputs import Input
 from belvedere.catalog.shown_names import IMPORTED
 from belvedere.catalog.subscriptions import EVENT_COLUMNS, Subscription
-from belvedere.catalog.templates import QueryTemplate
 from belvedere.catalog.views import View
 from belvedere.lang.names.definitions import Definitions, NamedRelation
 from belvedere.plan.operators.nodes import Project, Scan
@@ -111,14 +110,9 @@ def _define_alias(mine: Definitions, relation: NamedRelation, name: str) -> None
     view = View(mine.new_id(name), name, plan, plan.schema, relation.span, None, of, pairs)
     links = {folded: replace(r, owner=view.id) for folded, r in relation.relationships.items()}
     mine.define(view, links, sealed=relation.sealed)
-    for template in [t for t in mine.computed.values() if _is_of(mine, t, relation)]:
+    for template in [t for t in mine.computed.values() if mine.is_computed_for(t, relation)]:
         again = replace(template, name=f"{name}.{template.field}", owner=view.id)
         mine.computed[again.name.casefold()] = again
-
-
-def _is_of(mine: Definitions, template: QueryTemplate, relation: NamedRelation) -> bool:
-    """Return whether a relationship that computes rows is one of the present version of a relation."""
-    return mine.with_columns_of(mine.relations[template.owner]) is mine.with_columns_of(relation)
 
 
 def _target(mine: Definitions, id_: str) -> str | None:

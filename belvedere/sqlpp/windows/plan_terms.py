@@ -118,7 +118,7 @@ class TermPlanner(PlanColumns):
             return specs.OperationTerm(
                 "greatest", (value, specs.OperationTerm("-", (specs.ConstantTerm(0), value)))
             ), type_
-        raise Untranslatable(f"{name or type(node).__name__} between tuples")
+        raise Untranslatable(f"{name or node.key.upper()} between tuples")
 
     def contained(self, value: Expr, array: Expr) -> specs.Term:
         """Return whether an array of one tuple contains a value of another."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 
 from sqlglot import exp
 
-from belvedere.catalog.shown_names import IMPORTED, shown_names
+from belvedere.catalog.shown_names import IMPORTED, is_earlier, shown_names
 from belvedere.catalog.templates import QueryTemplate
 from belvedere.errors import BelvedereError, fail
 from belvedere.plan.operators.nodes import (
@@ -35,19 +35,21 @@ from belvedere.store.read.shared_sets import Sets
 from belvedere.store.read.typed_sql import CLOCK, TypedSql
 
 
+def _to_store(relation: str) -> str:
+    """Return the hint on a relation that is not stored."""
+    if IMPORTED in relation:
+        return "it belongs to another script: import it, too"
+    if is_earlier(relation):
+        return "write this definition behind the last definition of the name, or of its column"
+    return "give the view a name without a leading underscore"
+
+
 def check_template(template: QueryTemplate, stored: Collection[str], database: str | None = None) -> None:
     """Raise B8020 or B8021 if a template cannot be answered from a store in this kind of database; None: in any."""
     for node in template.plan.walk():
         if isinstance(node, Scan) and node.relation not in stored:
-            other = IMPORTED in node.relation
-            raise fail(
-                "B8021",
-                f'{template.title} reads "{shown_names(node.relation)}", which is not stored',
-                span=template.span,
-                hint="it belongs to another script: import it, too"
-                if other
-                else "give the view a name without a leading underscore",
-            )
+            message = f'{template.title} reads "{shown_names(node.relation)}", which is not stored'
+            raise fail("B8021", message, span=template.span, hint=_to_store(node.relation))
     for dialect in dialects_for(database):
         arguments = {p.name: TypedSql("?", p.type) for p in template.all_parameters}
         try:
