@@ -161,11 +161,30 @@ def taken_times(table: Input, taken: pa.Table, last: int = FOREVER) -> EventTime
     return EventTimes(bool(arriving.any()), greatest)
 
 
-def least_time(table: Input, rows: pa.Table) -> int | None:
-    """The least time of rows that may be late, in all event-time columns."""
+@dataclass(frozen=True)
+class TimeSpan:
+    """Least and greatest time of rows that may be late, in all event-time columns; whether rows arrived without one."""
+
+    least: int | None = None
+    greatest: int | None = None
+    untimed: bool = False
+
+    def plus(self, other: TimeSpan) -> TimeSpan:
+        """Return the span of these rows and of others."""
+        least = min((t for t in (self.least, other.least) if t is not None), default=None)
+        return TimeSpan(least, producers.highest(self.greatest, other.greatest), self.untimed or other.untimed)
+
+
+def time_span(table: Input, rows: pa.Table) -> TimeSpan:
+    """Return the span of the times of rows."""
     arriving = _arriving(rows)
-    found = (_times(rows, w.column, arriving) for w in table.watermarks)
-    return min((int(times[known].min()) for times, known in found if known.any()), default=None)
+    found, untimed = TimeSpan(), arriving
+    for mark in table.watermarks:
+        times, known = _times(rows, mark.column, arriving)
+        untimed = untimed & ~known
+        if known.any():
+            found = found.plus(TimeSpan(int(times[known].min()), int(times[known].max())))
+    return replace(found, untimed=bool(untimed.any()))
 
 
 def moved_by(clocks: Clocks, table: Input, taken: EventTimes, now: int, producer: str | None = None) -> Clocks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,9 @@ from belvedere.engine.ingest import receive
 from belvedere.engine.late_rows import judge
 from belvedere.engine.rows.epoch_rows import Rows, as_rows
 from belvedere.engine.rows.scratch_rows import NumberedFile
-from belvedere.schema import TIMESTAMP
+from belvedere.schema import TIMESTAMP, WEIGHT
 from belvedere.time.arrival_columns import NO_TIMES, ArrivalTimes
-from belvedere.time.event_time import Clocks
+from belvedere.time.event_time import Clocks, send_bound
 from tests.depth import at_night
 from tests.engine.file_runner import FileRunner
 from tests.engine.task_compute import TaskCompute
@@ -39,10 +40,10 @@ def inputs_of(rest: str, more: str = "") -> Any:
     return catalog, next(t for t in catalog.inputs.values() if t.name == "S")
 
 
-def random_rows(chosen: random.Random, count: int, start: int) -> pa.Table:
+def random_rows(chosen: random.Random, count: int, start: int, often: float = 0.1, untimed: float = 0.05) -> pa.Table:
     def time(n: int) -> datetime | None:
-        late = chosen.randrange(-40, 2) if chosen.random() < 0.1 else chosen.randrange(-2, 2)
-        return None if chosen.random() < 0.05 else START + timedelta(seconds=start + n + late)
+        late = chosen.randrange(-40, 2) if chosen.random() < often else chosen.randrange(-2, 2)
+        return None if chosen.random() < untimed else START + timedelta(seconds=start + n + late)
 
     return pa.table(
         {
@@ -54,12 +55,12 @@ def random_rows(chosen: random.Random, count: int, start: int) -> pa.Table:
     )
 
 
-def in_files(table: pa.Table, folder: Path, chosen: random.Random) -> Rows:
+def in_files(table: pa.Table, folder: Path, chosen: random.Random, sizes: Sequence[int] = (1, 3, 10, 40)) -> Rows:
     folder.mkdir()
     files: list[Path] = []
     place = 0
     while place < table.num_rows:
-        size = chosen.choice([1, 3, 10, 40])
+        size = chosen.choice(sizes)
         file = NumberedFile(folder / f"{len(files):04d}.parquet", table.schema)
         for batch in table.slice(place, size).combine_chunks().to_batches(max_chunksize=7):
             file.add(batch)
@@ -69,13 +70,40 @@ def in_files(table: pa.Table, folder: Path, chosen: random.Random) -> Rows:
     return Rows(schema=table.schema, files=tuple(files), count=table.num_rows)
 
 
-def runs(chosen: random.Random, count: int, values: list[Any]) -> list[tuple[int, Any]]:
+def runs(chosen: random.Random, count: int, values: list[Any], longest: int = 29) -> list[tuple[int, Any]]:
     found = []
     while count:
-        size = min(count, chosen.randrange(1, 30))
+        size = min(count, chosen.randint(1, longest))
         found.append((size, chosen.choice(values)))
         count -= size
     return found
+
+
+class Pair:
+    """The same epochs judged in the driver and by tasks."""
+
+    def __init__(self, catalog: Any, folder: Path, chosen: random.Random, clocks: Clocks, caplog: Any):
+        self.catalog, self.folder, self.chosen, self.clocks, self.caplog = catalog, folder, chosen, clocks, caplog
+        self.runner, self.late = FileRunner(), 0
+        self.sizes: Sequence[int] = (1, 3, 10, 40)
+
+    def judge(self, table: Any, rows: pa.Table, now: datetime, senders: Any, times: Any) -> None:
+        """Compare rows, late rows, clocks, times, and what is logged."""
+        files = in_files(rows, self.folder, self.chosen, self.sizes)
+        self.caplog.clear()
+        with self.caplog.at_level(logging.WARNING):
+            theirs = judge(self.catalog, self.clocks, {table.id: rows}, now, None, senders, times)
+            said = [r.getMessage() for r in self.caplog.records]
+            self.caplog.clear()
+            ours = judge(self.catalog, self.clocks, {table.id: files}, now, None, senders, times, self.runner)
+        assert [r.getMessage() for r in self.caplog.records] == said
+        assert ours.clocks == theirs.clocks
+        assert ours.used.keys() == theirs.used.keys()
+        for id_, found in ours.used.items():
+            assert as_rows(found).num_rows == as_rows(theirs.used[id_]).num_rows
+            assert as_rows(found).table.equals(as_rows(theirs.used[id_]).table), id_
+        assert known(ours.times) == known(theirs.times)
+        self.clocks, self.late = theirs.clocks, theirs.clocks.counts[table.id].late
 
 
 def known(times: dict[str, ArrivalTimes]) -> dict[str, list[int]]:
@@ -84,7 +112,7 @@ def known(times: dict[str, ArrivalTimes]) -> dict[str, list[int]]:
 
 @pytest.mark.parametrize("seed", [*range(12), *at_night(range(12, 80))])
 def test_equal_to_the_driver(seed: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """With several producers, times of arrival and epochs: rows, late rows, clocks, times, and what is logged."""
+    """With several producers, times of arrival and epochs."""
     chosen = random.Random(seed)
     policy = chosen.choice(POLICIES)
     mark = chosen.choice(["INTERVAL '5' SECOND", "INTERVAL '0' SECOND"])
@@ -92,32 +120,72 @@ def test_equal_to_the_driver(seed: int, tmp_path: Path, caplog: pytest.LogCaptur
     second = ", WATERMARK FOR also AS also - INTERVAL '9' SECOND" if two else ""
     more = ", got TIMESTAMP METADATA FROM 'timestamp'" if chosen.random() < 0.3 else ""
     catalog, table = inputs_of(f", WATERMARK FOR at AS at - {mark}{second}) {policy}", more)
-    clocks, runner, place, jobs = Clocks(), FileRunner(), 0, 0
+    pair, place = Pair(catalog, tmp_path, chosen, Clocks(), caplog), 0
     for epoch in range(3):
+        pair.folder = tmp_path / str(epoch)
         rows = random_rows(chosen, chosen.randrange(1, 200), place)
         place += rows.num_rows
-        files = in_files(rows, tmp_path / str(epoch), chosen)
         now = START + timedelta(seconds=place)
         senders = {table.id: runs(chosen, rows.num_rows, ["p", "q"])} if chosen.random() < 0.5 else {}
         clock = int(now.timestamp() * 1e6)
         times = {}
         if chosen.random() < 0.5:
             times[table.id] = ArrivalTimes.of(runs(chosen, rows.num_rows, [clock - 9, clock])).within(0, clock)
-        caplog.clear()
-        with caplog.at_level(logging.WARNING):
-            theirs = judge(catalog, clocks, {table.id: rows}, now, None, senders, times)
-            said = [r.getMessage() for r in caplog.records]
-            caplog.clear()
-            ours = judge(catalog, clocks, {table.id: files}, now, None, senders, times, runner)
-        assert [r.getMessage() for r in caplog.records] == said
-        assert ours.clocks == theirs.clocks
-        assert ours.used.keys() == theirs.used.keys()
-        for id_, found in ours.used.items():
-            assert as_rows(found).num_rows == as_rows(theirs.used[id_]).num_rows
-            assert as_rows(found).table.equals(as_rows(theirs.used[id_]).table), id_
-        assert known(ours.times) == known(theirs.times)
-        clocks, jobs = theirs.clocks, runner.jobs
-    assert (jobs > 0) == (not two or table.late is LatePolicy.KEEP), "several event times are judged in the driver"
+        pair.judge(table, rows, now, senders, times)
+    assert (pair.runner.jobs > 0) == (not two or table.late is LatePolicy.KEEP), "several times: in the driver"
+
+
+@pytest.mark.parametrize("policy", ["LATE DROP", "LATE REJECT", "LATE KEEP"])
+@pytest.mark.parametrize("mark", ["at - INTERVAL '0' SECOND", "at - INTERVAL '5' SECOND", None])
+def test_new_producers_with_late_rows(
+    policy: str, mark: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Short runs of many producers: a producer whose rows are all late holds back no bound, unless one has no time.
+
+    Without a delay, all bounds are sent ones. Some rows have a weight below zero.
+    """
+    catalog, table = inputs_of(f", WATERMARK FOR at{f' AS {mark}' if mark else ''}) {policy}")
+    late = 0
+    for seed in range(12):
+        chosen = random.Random(f"{seed} {policy} {mark}")
+        clocks = Clocks()
+        for sender in chosen.sample("pqrs", 4 if mark is None else chosen.randrange(2)):
+            clocks = send_bound(clocks, table, "at", int(START.timestamp() * 1e6) + 10**7, 0, sender, strict=False)
+        pair, place = Pair(catalog, tmp_path, chosen, clocks, caplog), 0
+        for epoch in range(2):
+            pair.folder, pair.sizes = tmp_path / f"{seed} {epoch}", (1, 3, 6)
+            rows = random_rows(chosen, chosen.randrange(1, 30), place, 0.5, chosen.choice([0, 0.3]))
+            if chosen.random() < 0.3:
+                weights = chosen.choices([1, -1], [4, 1], k=rows.num_rows)
+                rows = rows.append_column(WEIGHT, pa.array(weights, pa.int64()))
+            place += rows.num_rows
+            now = START + timedelta(seconds=place)
+            pair.judge(table, rows, now, {table.id: runs(chosen, rows.num_rows, [*"pqrstu"], 3)}, {})
+        late += pair.late
+    assert (late > 0) == (policy != "LATE KEEP")
+
+
+@pytest.mark.parametrize("size", [1, 2, 9])
+@pytest.mark.parametrize(
+    ("rows", "late"),
+    [
+        ([("p", 50), ("q", 10), ("p", 60), ("r", 52), ("s", 55)], 3),
+        ([("p", 10), ("r", None), ("p", 60), ("q", 20)], 0),
+        ([("p", 10), ("r", 5), ("r", None), ("p", 60), ("q", 20)], 1),
+    ],
+    ids=["late", "without a time", "late and without a time"],
+)
+def test_first_row_of_a_producer(
+    rows: list[tuple[str, int | None]], late: int, size: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A late row registers no producer. A row without a time does, and holds back the bound of the following files."""
+    catalog, table = inputs_of(", WATERMARK FOR at AS at) LATE DROP")
+    times = [None if n is None else START + timedelta(seconds=n) for _, n in rows]
+    given = pa.table({"id": range(len(rows)), "at": pa.array(times, TIMESTAMP)})
+    pair = Pair(catalog, tmp_path / "rows", random.Random(1), Clocks(), caplog)
+    pair.sizes = (size,)
+    pair.judge(table, given, START, {table.id: [(1, sender) for sender, _ in rows]}, {})
+    assert pair.late == late
 
 
 def test_files_without_late_rows_stay(tmp_path: Path) -> None:

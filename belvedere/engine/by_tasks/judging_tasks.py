@@ -39,12 +39,13 @@ from belvedere.time.event_time import (
     Counts,
     EventTimes,
     LateRow,
+    TimeSpan,
     admit,
     late_rows,
-    least_time,
     log_points,
     moved_by,
     taken_times,
+    time_span,
 )
 from belvedere.time.pending_arrivals import log_late_row
 
@@ -70,24 +71,38 @@ class SegmentVerdict:
     late: int = 0
     arrived: bool = False
     greatest: dict[str, int] = field(default_factory=dict)
-    least: int | None = None
+    span: TimeSpan = field(default_factory=TimeSpan)
 
-    def add(self, times: EventTimes, taken: int, late: int, least: int | None = None) -> None:
+    def add(self, times: EventTimes, taken: int, late: int, span: TimeSpan | None = None) -> None:
         """Count more rows of the segment."""
         both = self.times.plus(times)
         self.arrived, self.greatest = both.arrived, dict(both.greatest)
         self.taken, self.late = self.taken + taken, self.late + late
-        self.least = min((n for n in (self.least, least) if n is not None), default=None)
+        self.span = self.span if span is None else self.span.plus(span)
 
     @property
     def times(self) -> EventTimes:
         """Return the event times of the rows."""
         return EventTimes(self.arrived, self.greatest)
 
+    def times_from(self, bound: int | None) -> EventTimes:
+        """Return the event times of the used rows of a segment that begins with a bound.
+
+        Unless all its times are late, its greatest time is that of a used row. A row without a time is always used.
+        """
+        if bound is None or (self.span.greatest is not None and self.span.greatest >= bound):
+            return self.times
+        return EventTimes(self.span.untimed)
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> SegmentVerdict:
+        """Read a verdict from the answer of a task."""
+        return cls(**{**document, "span": TimeSpan(**document["span"])})
+
 
 @dataclass(frozen=True)
 class TimesTask:
-    """Reads the event times of a file: the greatest, the least, and how many rows are late by their own segment."""
+    """Reads the event times of a file: their span, and how many rows are late by their own segment."""
 
     rows: RowFile
     table: Input
@@ -102,8 +117,8 @@ class TimesTask:
             part = with_times(self.table, given, self.now if segment.clock is None else segment.clock)
             admission = admit(own[number], self.table, part, self.now, segment.sender)
             own[number] = admission.clocks
-            times, least = taken_times(self.table, part), least_time(self.table, part)
-            verdicts[number].add(times, admission.taken.num_rows, len(admission.late), least)
+            times, span = taken_times(self.table, part), time_span(self.table, part)
+            verdicts[number].add(times, admission.taken.num_rows, len(admission.late), span)
         return [asdict(v) for v in verdicts]
 
 
@@ -231,7 +246,7 @@ class _FileJudging:
             again = list(range(len(self._files)))
         else:
             found = run_file_tasks(self._tasks, [TimesTask(f, self._table, self._now) for f in self._files])
-            verdicts = [[SegmentVerdict(**s) for s in answer] for answer in found]
+            verdicts = [[SegmentVerdict.of_document(s) for s in answer] for answer in found]
             starts, late = self._starts(verdicts)
             again = [n for n, is_late in enumerate(late) if fills or is_late]
         if not again:
@@ -242,7 +257,7 @@ class _FileJudging:
         ]
         answers = dict(zip(again, run_file_tasks(self._tasks, work), strict=True))
         return [
-            [SegmentVerdict(**s) for s in answers[n]["segments"]] if n in answers else kept
+            [SegmentVerdict.of_document(s) for s in answers[n]["segments"]] if n in answers else kept
             for n, kept in enumerate(verdicts)
         ], answers
 
@@ -253,16 +268,17 @@ class _FileJudging:
             starts.append(clocks)
             is_late = False
             for segment, verdict in zip(file.segments, segments, strict=True):
-                is_late |= bool(verdict.late) or self._is_below(clocks, segment.sender, verdict.least)
-                clocks = moved_by(clocks, self._table, verdict.times, self._now, segment.sender)
+                bound, least = self._bound(clocks, segment.sender), verdict.span.least
+                is_late |= bool(verdict.late) or (bound is not None and least is not None and least < bound)
+                clocks = moved_by(clocks, self._table, verdict.times_from(bound), self._now, segment.sender)
             late.append(is_late)
         return starts, late
 
-    def _is_below(self, clocks: Clocks, sender: str | None, least: int | None) -> bool:
-        if self._table.late is LatePolicy.KEEP or least is None:
-            return False
-        bound = clocks.clock(self._table.id, self._table.watermarks[0].column).least_for(sender)
-        return bound is not None and least < bound
+    def _bound(self, clocks: Clocks, sender: str | None) -> int | None:
+        """Return the bound below which rows of a producer are late."""
+        if self._table.late is LatePolicy.KEEP:
+            return None
+        return clocks.clock(self._table.id, self._table.watermarks[0].column).least_for(sender)
 
     def used(self, given: Rows, verdicts: Iterable[Iterable[SegmentVerdict]], answers: Mapping[int, Any]) -> Rows:
         """The used rows: files that stay, and those that tasks wrote."""
