@@ -116,6 +116,13 @@ def test_appended_rows_survive(compute: TaskCompute, state: State, tmp_path: Pat
     again.close()
 
 
+def test_appended_rows_are_counted(compute: TaskCompute, state: State) -> None:
+    """Tasks must write as many rows as the files have by their count."""
+    new = filed(compute, table(*range(40, 50)))
+    with pytest.raises(AssertionError):
+        StorageByTasks(state, compute).append("R", Rows(schema=new.schema, files=new.files, count=11))
+
+
 def test_nothing_is_left_of_rows_that_were_appended_in_an_epoch_that_failed(
     compute: TaskCompute, state: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
