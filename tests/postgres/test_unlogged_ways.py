@@ -279,8 +279,8 @@ def test_settings_of_databases_and_roles_change_no_values(shop: Shop, mirror: Mi
     shop.run(
         f"ALTER DATABASE {name} SET search_path = other, public",
         f"ALTER DATABASE {name} SET \"DateStyle\" = 'German'",
-        f"ALTER DATABASE {name} SET transaction_timeout = '10ms'",
-        f"ALTER DATABASE {name} SET idle_session_timeout = '10ms'",
+        f"ALTER DATABASE {name} SET transaction_timeout = '50ms'",
+        f"ALTER DATABASE {name} SET idle_session_timeout = '50ms'",
         "UPDATE items SET b = 'x'",
     )
     assert mirror.once() is None
