@@ -152,7 +152,8 @@ def store_at(where: str, folder: Path, request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue("postgres_url")) if where == "postgres" else f"sqlite:///{folder / 's.db'}"
 
 
-@pytest.mark.parametrize("where", ["sqlite", *at_night(["postgres"])])
+@pytest.mark.nightly  # on a busy machine one run of some fifteen did not end after Ctrl-C; the cause is not known
+@pytest.mark.parametrize("where", ["sqlite", "postgres"])
 def test_it_waits_serves_reads_and_takes_over_after_a_kill(
     tmp_path: Path, where: str, request: pytest.FixtureRequest
 ) -> None:
