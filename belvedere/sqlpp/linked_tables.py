@@ -193,10 +193,9 @@ def _names(term: FromTerm) -> Iterator[str]:
 def _tails(query: Query) -> Iterator[tuple[str, ...]]:
     """Yield the ends of all paths of the query, without variables: `s.customer.city` has two."""
     for part in parts_of(query):
-        for expr in _expressions(part):
-            for node in expr.find_all(exp.Dot):
-                names = [n.name for n in _fields(node)]
-                yield from (tuple(names[n:]) for n in range(len(names)))
+        for node in part.find_all(exp.Dot) if isinstance(part, exp.Expr) else ():
+            names = [n.name for n in _fields(node)]
+            yield from (tuple(names[n:]) for n in range(len(names)))
 
 
 def _fields(node: Any) -> list[exp.Identifier]:
@@ -205,10 +204,6 @@ def _fields(node: Any) -> list[exp.Identifier]:
         own = [node.expression] if isinstance(node.expression, exp.Identifier) else []
         return [*_fields(node.this), *own]
     return _fields(node.this) if isinstance(node, exp.Bracket) else []
-
-
-def _expressions(part: Any) -> list[Expr]:
-    return [part] if isinstance(part, exp.Expr) else []
 
 
 def _hidden_variable(name: str, term: FromTerm, bound: Mapping[str, Any]) -> Name:
