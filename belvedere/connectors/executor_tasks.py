@@ -22,12 +22,12 @@ ANSWER = pa.schema([("number", pa.int64()), ("answer", pa.string())])
 
 
 def is_local(master: str) -> bool:
-    """Whether executors are threads of the driver's process."""
+    """Return whether executors are threads of the driver's process."""
     return master == "local" or master.startswith("local[")
 
 
 def has_executors(spark: SparkSession) -> bool:
-    """Whether a session has executors in processes of their own."""
+    """Return whether a session has executors in processes of their own."""
     return not is_local(spark.sparkContext.master or "local")
 
 
@@ -39,11 +39,11 @@ class SparkTasks:
     least: int | None = None
 
     def spreads(self, rows: int) -> bool:
-        """Whether executors should work on this number of rows."""
+        """Return whether executors should work on this number of rows."""
         return self.least is not None and rows >= self.least
 
     def run_tasks(self, tasks: Sequence[FileTask]) -> list[Any]:
-        """The answers in the order of the tasks. Raises what Spark raises where a task fails each time."""
+        """Return the answers in the order of the tasks. Raises what Spark raises where a task fails each time."""
 
         def run(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for number in (n for batch in numbers for n in batch.column(0).to_pylist()):

@@ -35,7 +35,7 @@ PLACES = pa.schema([(FILE, pa.string()), (LINE, pa.int64()), (REASON, pa.string(
 
 
 def left_schema(raw: pa.Schema) -> pa.Schema:
-    """The columns of records that are left, which are called by number in their files."""
+    """Return the columns of records that are left, which are called by number in their files."""
     return pa.schema([pa.field(NUMBER, pa.int32()), pa.field(ORDER, pa.int64()), *raw])
 
 
@@ -88,7 +88,7 @@ def _batch(columns: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _joined(runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Pairs of a file and a number of its rows; those of one file that follow each other are one."""
+    """Return pairs of a file and a number of its rows; those of one file that follow each other are one."""
     found: list[tuple[int, int]] = []
     for number, count in runs:
         before = found.pop()[1] if found and found[-1][0] == number else 0
@@ -105,7 +105,7 @@ class Verdicts:
     schema: pa.Schema
 
     def table(self) -> pa.Table:
-        """All of them: their number is that of the records that a task has left."""
+        """Return all of them: their number is that of the records that a task has left."""
         found = [
             pa.Table.from_batches(Rows(schema=self.schema, files=(path,)).batches(), self.schema).slice(first, count)
             for path, first, count in self.parts
@@ -152,7 +152,7 @@ class VerdictTask:
         }
 
     def _places(self) -> Places:
-        """The places of the records that have verdicts, in order."""
+        """Return the places of the records that have verdicts, in order."""
         if self.left is None:
             return np.zeros(0, np.int64)
         schema = left_schema(self.raw)
@@ -182,7 +182,7 @@ def _add(file: NumberedFile, rows: pa.Table) -> None:
 
 
 def rejected_rows(paths: Sequence[str | None]) -> Iterator[dict[str, Any]]:
-    """The rejected rows that tasks have written."""
+    """Yield the rejected rows that tasks have written."""
     for path in (p for p in paths if p is not None):
         for batch in Rows(schema=PLACES, files=(Path(path),)).batches():
             yield from batch.to_pylist()

@@ -30,7 +30,7 @@ class FileTasks(Protocol):
     """Runs tasks in other processes."""
 
     def spreads(self, rows: int) -> bool:
-        """Whether tasks in other processes should work on this number of rows."""
+        """Return whether tasks in other processes should work on this number of rows."""
 
     def run_tasks(self, tasks: Sequence[FileTask]) -> list[Any]:
         """Run tasks, each once or several times; one answer of each."""
@@ -47,7 +47,7 @@ INTAKE_JOBS = TaskJobs()
 
 
 def run_file_tasks(tasks: FileTasks, work: Sequence[FileTask]) -> list[Any]:
-    """The answers of tasks, in order; no job for no task."""
+    """Return the answers of tasks, in order; no job for no task."""
     if not work:
         return []
     INTAKE_JOBS.count += 1
@@ -73,7 +73,7 @@ class RowFile:
 
     @property
     def count(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return sum(s.count for s in self.segments)
 
     @property
@@ -96,7 +96,7 @@ class RowFile:
 
 
 def row_files(rows: Rows, senders: Sequence[tuple[int, str]], times: ArrivalTimes) -> list[RowFile]:
-    """The files of rows, each with its segments; files without rows are left out."""
+    """Return the files of rows, each with its segments; files without rows are left out."""
     assert rows.files is not None
     counted = [(f, pq.read_metadata(f).num_rows) for f in rows.files]
     segments = _segments(rows.num_rows, senders, times)
@@ -114,7 +114,7 @@ def row_files(rows: Rows, senders: Sequence[tuple[int, str]], times: ArrivalTime
 
 
 def _segments(count: int, senders: Sequence[tuple[int, str]], times: ArrivalTimes) -> Iterator[Segment]:
-    """Pairs of a producer and a clock, with the number of their rows."""
+    """Yield pairs of a producer and a clock, with the number of their rows."""
     by_sender = _ends(senders) if senders else [(count, None)]
     by_clock = _ends(times) if times else [(count, None)]
     place, sender, clock = 0, 0, 0
@@ -127,7 +127,7 @@ def _segments(count: int, senders: Sequence[tuple[int, str]], times: ArrivalTime
 
 
 def _ends(runs: Iterable[tuple[int, Any]]) -> list[tuple[int, Any]]:
-    """Runs by where they end instead of how long they are."""
+    """Return runs by where they end instead of how long they are."""
     found, end = [], 0
     for count, value in runs:
         end += count
@@ -136,7 +136,7 @@ def _ends(runs: Iterable[tuple[int, Any]]) -> list[tuple[int, Any]]:
 
 
 def new_file(folder: Path, schema: pa.Schema) -> NumberedFile:
-    """A file of a task."""
+    """Return a file of a task."""
     return NumberedFile(folder / f"{uuid.uuid4().hex}.parquet", schema)
 
 
@@ -147,7 +147,7 @@ def written(file: NumberedFile) -> str | None:
 
 
 def rows_of(paths: Iterable[str | Path | None], schema: pa.Schema, count: int) -> Rows:
-    """Rows that tasks wrote. Raises B7036 where their files are not to be seen here."""
+    """Return rows that tasks wrote. Raises B7036 where their files are not to be seen here."""
     files = tuple(Path(p) for p in paths if p is not None)
     for path in files:
         if not path.exists():

@@ -169,12 +169,12 @@ def _add(file: NumberedFile, rows: pa.Table) -> None:
 
 
 def used_schema(table: Input, given: pa.Schema, now: int) -> pa.Schema:
-    """The columns of used rows, of which arrival may have filled some."""
+    """Return the columns of used rows, of which arrival may have filled some."""
     return with_arrival(table, given.empty_table(), now).schema
 
 
 def late_schema(table: Input, late_table: Input, given: pa.Schema, now: int) -> pa.Schema:
-    """The columns of late rows."""
+    """Return the columns of late rows."""
     return late_rows(table, late_table, with_arrival(table, given.empty_table(), now), ()).schema
 
 
@@ -237,7 +237,7 @@ class _FileJudging:
         self._folder: ScratchFolder | None = None
 
     def judge(self) -> tuple[list[list[SegmentVerdict]], dict[int, Any]]:
-        """The verdicts on all segments; by file the answers on those whose rows were written again."""
+        """Return the verdicts on all segments; by file the answers on those whose rows were written again."""
         fills = is_filled_on_arrival(self._table)
         keeps = self._table.late is LatePolicy.KEEP
         if keeps and fills:
@@ -281,7 +281,7 @@ class _FileJudging:
         return clocks.clock(self._table.id, self._table.watermarks[0].column).least_for(sender)
 
     def used(self, given: Rows, verdicts: Iterable[Iterable[SegmentVerdict]], answers: Mapping[int, Any]) -> Rows:
-        """The used rows: files that stay, and those that tasks wrote."""
+        """Return the used rows: files that stay, and those that tasks wrote."""
         files = [answers[n]["used"] if n in answers else f.path for n, f in enumerate(self._files)]
         count = sum(v.taken for segments in verdicts for v in segments)
         found = rows_of(files, used_schema(self._table, given.schema, self._now), count)
@@ -289,7 +289,7 @@ class _FileJudging:
         return found
 
     def late(self, given: Rows, answers: Mapping[int, Any], count: int) -> Rows | None:
-        """The late rows as rows of `LATE(T)`."""
+        """Return the late rows as rows of `LATE(T)`."""
         if not count or self._late_table is None:
             return None
         schema = late_schema(self._table, self._late_table, given.schema, self._now)

@@ -47,7 +47,7 @@ class GatheredRows:
             self._scratch = Scratch(self.schema, self._few, self._memory)
 
     def rows(self) -> Rows:
-        """All rows that came. Nothing is added afterwards."""
+        """Return all rows that came. Nothing is added afterwards."""
         if not self._before:
             return as_rows(self._scratch.rows())
         self._end_scratch()
